@@ -1,0 +1,52 @@
+# Needs Python 3.11 or newer, make and the network; nothing else.
+# Another interpreter: make setup PYTHON=python3.12. More pytest options: make test ARGS="-m 'not slow'".
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEV := $(VENV)/.stamp-dev
+BENCH := $(VENV)/.stamp-bench
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test check demo bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(DEV) ## create .venv and install windlass with the dev extra
+
+test: setup ## run the tests in parallel
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+check: setup ## ruff, ruff format, mypy and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+demo: setup ## run examples/demo.py
+	$(BIN)/python examples/demo.py
+
+bench: $(BENCH) ## install the bench extra and run the benchmarks
+	$(BIN)/python -m benchmarks.run
+
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A stamp is removed before an installation and written after it, so a failed one is tried again.
+$(DEV): pyproject.toml constraints.txt
+	@rm -f $@
+	@command -v $(PYTHON) >/dev/null || { echo "windlass needs Python 3.11 or newer, but '$(PYTHON)' was not found: make setup PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("windlass needs Python 3.11 or newer, but $(PYTHON) is %d.%d: make setup PYTHON=/path/to/python" % (v[0], v[1]))'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(BENCH): $(DEV)
+	@rm -f $@
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,bench]'
+	@touch $@
