@@ -1,0 +1,2 @@
+from windlass.aggregates.extremes import max, min
+from windlass.aggregates.sums import avg, count, sum

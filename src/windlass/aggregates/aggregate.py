@@ -1,0 +1,85 @@
+"""An aggregate as users write it: a name, its columns, what it promises, and how to make its monoid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.values import ValueType
+from windlass.errors import InvalidArgument, UnsupportedAggregate, WrongType
+
+Build = Callable[..., Monoid]
+Kind = Literal["distributive", "algebraic", "holistic"]
+
+
+@dataclass(frozen=True, repr=False)
+class Aggregate:
+    """What to compute over the events of a window.
+
+    `commutative`, `invertible`, `selective` and `kind` are the properties that decide which techniques can serve
+    it: subtract-on-evict needs an inverse, SlickDeque a selective or invertible aggregate, a wheel a commutative one.
+    """
+
+    name: str
+    columns: tuple[str | None, ...]
+    build: Build = field(compare=False)
+    kind: Kind = "distributive"
+    commutative: bool = True
+    invertible: bool = False
+    selective: bool = False
+    params: tuple[tuple[str, Any], ...] = ()
+    # Builds the form whose partials can be subtracted without drift, where that is not the plain form.
+    build_invertible: Build | None = field(default=None, compare=False)
+    output: str | None = None
+
+    def alias(self, output: str) -> Aggregate:
+        """The same aggregate under another result name, as in Spark."""
+        if not output:
+            raise InvalidArgument("an alias must not be empty")
+        return replace(self, output=output)
+
+    @property
+    def output_name(self) -> str:
+        return self.output or repr(self)
+
+    def monoid(self, types: Sequence[ValueType], *, nullable: bool = True, subtractable: bool = False) -> Monoid:
+        """Make it concrete. `subtractable` asks for partials that ⊖ may be applied to without end."""
+        if len(types) != len(self.columns):
+            raise WrongType(f"{self!r} takes {len(self.columns)} column(s), got {len(types)}")
+        build = self.build
+        if subtractable:
+            if not self.invertible:
+                raise UnsupportedAggregate(
+                    f"{self!r} has no inverse: what was combined cannot be subtracted again; "
+                    "use TwoStacks, DABA, FlatFIT or FlatFAT"
+                )
+            build = self.build_invertible or build
+        monoid = replace(build(*types), commutative=self.commutative)
+        return monoid.optional() if nullable else monoid
+
+    def of(self, values: Any) -> Any:
+        """The answer over all of the values: an array, or for several columns a table, a dict or a tuple of arrays."""
+        from windlass.aggregates import evaluation
+        from windlass.aggregates.input import read_columns
+
+        read = read_columns(self, values, None)
+        m = self.monoid([c.type for c in read.columns], nullable=read.may_be_null)
+        if read.length == 0:
+            return evaluation.answer_of_nothing(m)
+        valid = evaluation.all_valid(read.columns)
+        mask = valid if valid is not None else np.ones(read.length if m.nullable else 0, np.bool_)
+        columns = tuple(evaluation.for_kernel(c, m) for c in read.columns)
+        return evaluation.fold(m, columns, mask, read.length)[0].as_py()
+
+    def __repr__(self) -> str:
+        arguments = [column for column in self.columns if column is not None]
+        arguments += [f"{name}={value!r}" for name, value in self.params]
+        return f"{self.name}({', '.join(arguments)})"
+
+
+def refuse_type(aggregate: str, type_: ValueType, wanted: str) -> WrongType:
+    return WrongType(f"{aggregate} needs {wanted}, got values of {type_}")

@@ -1,0 +1,79 @@
+"""Float sums that can be taken apart again: double-double arithmetic with the non-finite values counted aside.
+
+A sum is (hi, lo, far_hi, far_lo, nans, infs, neg_infs). `hi + lo` is the sum of the ordinary values, unevaluated, to
+about 106 bits. Values of 2^900 and more would overflow on their way, so they are summed apart, scaled down by 2^-200.
+NaN and the infinities are counted, which is what makes them removable.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from windlass.aggregates.values import FLOAT64, INT64
+from windlass.kernels import Field
+
+_FAR = 2.0**900
+_DOWN, _UP = 2.0**-200, 2.0**200
+
+
+def two_sum(a: Any, b: Any) -> Any:
+    """a + b as its rounded value and the exact rounding error (Knuth)."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def double_plus(a_hi: Any, a_lo: Any, b_hi: Any, b_lo: Any) -> Any:
+    """Sum of two double-doubles, with both halves' errors carried."""
+    s, e = two_sum(a_hi, b_hi)
+    t, f = two_sum(a_lo, b_lo)
+    e += t
+    hi = s + e
+    lo = e - (hi - s) + f
+    s = hi + lo
+    return s, lo - (s - hi)
+
+
+def exact_fields(name: str) -> tuple[Field, ...]:
+    floats = tuple(Field(f"{name}_{part}", FLOAT64) for part in ("hi", "lo", "far_hi", "far_lo"))
+    return floats + tuple(Field(f"{name}_{part}", INT64) for part in ("nans", "infs", "neg_infs"))
+
+
+def exact_identity() -> Any:
+    return (0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+
+
+def exact_lift(x: Any) -> Any:
+    if math.isnan(x):
+        return (0.0, 0.0, 0.0, 0.0, 1, 0, 0)
+    if math.isinf(x):
+        return (0.0, 0.0, 0.0, 0.0, 0, 1 if x > 0 else 0, 0 if x > 0 else 1)
+    if abs(x) >= _FAR:
+        return (0.0, 0.0, x * _DOWN, 0.0, 0, 0, 0)
+    return (x, 0.0, 0.0, 0.0, 0, 0, 0)
+
+
+def exact_plus(a: Any, b: Any) -> Any:
+    hi, lo = double_plus(a[0], a[1], b[0], b[1])
+    far_hi, far_lo = 0.0, 0.0
+    if a[2] != 0.0 or b[2] != 0.0:
+        far_hi, far_lo = double_plus(a[2], a[3], b[2], b[3])
+    return (hi, lo, far_hi, far_lo, a[4] + b[4], a[5] + b[5], a[6] + b[6])
+
+
+def exact_minus(c: Any, a: Any) -> Any:
+    return exact_plus(c, (-a[0], -a[1], -a[2], -a[3], -a[4], -a[5], -a[6]))
+
+
+def exact_value(p: Any) -> Any:
+    """The sum as one float, as IEEE addition would have it."""
+    if p[4] > 0 or (p[5] > 0 and p[6] > 0):
+        return math.nan
+    if p[5] > 0:
+        return math.inf
+    if p[6] > 0:
+        return -math.inf
+    if p[2] == 0.0:
+        return p[0]
+    return (p[2] + p[0] * _DOWN) * _UP

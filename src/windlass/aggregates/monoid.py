@@ -1,0 +1,183 @@
+"""A monoid: an aggregate made concrete for the types of its columns. This is what stores and kernels work with.
+
+A partial is a tuple, one item a field. The functions take and return such tuples and must not change what they
+are given:
+
+    lift(v, …)      the partial of one event
+    combine(a, b)   ⊕, associative; `a` is the older part
+    lower(p)        the answer, as a tuple of result columns
+    identity()      combine(identity(), a) == a == combine(a, identity())
+    inverse(c, a)   ⊖: takes the oldest part off again, inverse(combine(a, b), a) == b
+    selects(a, b)   for selective aggregates: whether a ⊕ b is b (else it is a)
+    defined(p)      whether there is an answer (var_samp of one event has none); None: always, given a value
+    seen(p)         whether there was a value at all, where the fields can tell (avg keeps a count)
+
+Nulls are not the functions' business: a null value becomes the identity. Where the answer over nothing but nulls
+is null, and the fields cannot tell, `optional` adds one that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.values import BOOL, INT64, OBJECT, ValueType, to_arrow, value_type
+from windlass.kernels import Field, digest
+from windlass.kernels.digests import Undigestible
+
+Function = Callable[..., Any]
+Columns = tuple[np.ndarray[Any, Any], ...]
+
+
+@dataclass(frozen=True)
+class Monoid:
+    inputs: tuple[ValueType, ...]
+    fields: tuple[Field, ...]
+    lift: Function
+    combine: Function
+    lower: Function
+    identity: Function
+    result: pa.DataType
+    results: tuple[Field, ...] = ()
+    finish: Callable[[Columns, np.ndarray[Any, Any] | None], pa.Array] | None = None
+    inverse: Function | None = None
+    selects: Function | None = None
+    defined: Function | None = None
+    seen: Function | None = None
+    answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
+    nullable: bool = False
+    commutative: bool = True
+    interpreted: str | None = None  # why kernels run interpreted; None: compiled
+    allocates: bool = False
+    encode: Callable[[Any], Any] | None = None  # a Python-object field as plain data, for snapshots
+    decode: Callable[[Any], Any] | None = None
+
+    @cached_property
+    def result_fields(self) -> tuple[Field, ...]:
+        """The columns that `lower` fills; a single one of the result's own dtype unless said otherwise."""
+        return self.results or (Field("value", _result_dtype(self.result)),)
+
+    @cached_property
+    def is_compiled(self) -> bool:
+        return self.interpreted is None
+
+    @cached_property
+    def key(self) -> str:
+        """Names what this monoid computes; monoids of one key share compiled kernels."""
+        parts = [self.lift, self.combine, self.lower, self.identity, self.inverse, self.selects, self.defined]
+        shape = (
+            tuple((f.name, f.dtype.str, f.shape) for f in self.fields + self.result_fields),
+            tuple(t.dtype.str for t in self.inputs),
+            self.nullable,
+            self.is_compiled,
+            self.commutative,
+        )
+        try:
+            return ":".join([*(digest(part) for part in parts if part is not None), digest_of(shape)])
+        except Undigestible:
+            return f"unnamed {id(self)}"
+
+    @property
+    def partial_nbytes(self) -> int:
+        return sum(field.nbytes for field in self.fields)
+
+    def allocate(self, slots: int) -> Columns:
+        return tuple(field.allocate(slots) for field in self.fields)
+
+    def answers(self, columns: Columns, defined: np.ndarray[Any, Any] | None) -> pa.Array:
+        """Lowered result columns as one Arrow array."""
+        if self.finish is not None:
+            return self.finish(columns, defined)
+        return to_arrow(columns[0], defined, self.result)
+
+    def optional(self) -> Monoid:
+        """The same aggregate over values that may be null."""
+        if self.nullable:
+            return self
+        if self.defined is not None or self.answers_empty:
+            return replace(self, nullable=True)
+        if self.seen is not None:
+            return replace(self, nullable=True, defined=self.seen)
+        return _with_validity(self)
+
+
+def digest_of(value: Any) -> str:
+    return digest(lambda: value)
+
+
+def _result_dtype(result: pa.DataType) -> np.dtype[Any]:
+    return value_type(result).dtype
+
+
+def _with_validity(m: Monoid) -> Monoid:
+    """Adjoin what tells "no value yet": a count where partials are subtracted, else a flag (which stays selective)."""
+    base_lift, base_combine, base_lower, base_identity = m.lift, m.combine, m.lower, m.identity
+    base_inverse, base_selects = m.inverse, m.selects
+    inverse: Function | None = None
+    selects: Function | None = None
+
+    if base_inverse is not None:
+        extra = Field("valid", INT64)
+
+        def lift(*values: Any) -> Any:
+            return base_lift(*values) + (1,)
+
+        def combine(a: Any, b: Any) -> Any:
+            return base_combine(a[:-1], b[:-1]) + (a[-1] + b[-1],)
+
+        def identity() -> Any:
+            return base_identity() + (0,)
+
+        def inverse_(c: Any, a: Any) -> Any:
+            return base_inverse(c[:-1], a[:-1]) + (c[-1] - a[-1],)
+
+        def defined(p: Any) -> Any:
+            return p[-1] > 0
+
+        inverse = inverse_
+    else:
+        extra = Field("valid", BOOL)
+
+        def lift(*values: Any) -> Any:
+            return base_lift(*values) + (True,)
+
+        def combine(a: Any, b: Any) -> Any:
+            return base_combine(a[:-1], b[:-1]) + (a[-1] | b[-1],)
+
+        def identity() -> Any:
+            return base_identity() + (False,)
+
+        def defined(p: Any) -> Any:
+            return p[-1]
+
+    if base_selects is not None:
+
+        def selects_(a: Any, b: Any) -> Any:
+            return (not a[-1]) or (b[-1] and base_selects(a[:-1], b[:-1]))
+
+        selects = selects_
+
+    def lower(p: Any) -> Any:
+        return base_lower(p[:-1])
+
+    return replace(
+        m,
+        fields=(*m.fields, extra),
+        lift=lift,
+        combine=combine,
+        lower=lower,
+        identity=identity,
+        inverse=inverse,
+        selects=selects,
+        defined=defined,
+        nullable=True,
+    )
+
+
+def object_field(name: str) -> Field:
+    return Field(name, OBJECT)

@@ -1,0 +1,242 @@
+"""sum, count and avg: they share one sum and one count.
+
+| aggregate | nulls | NaN and infinity | no values |
+|---|---|---|---|
+| sum | skipped | as in IEEE: NaN wins, +inf and -inf give NaN | null |
+| count() | counted, it counts events | counted | 0 |
+| count(x) | skipped | counted | 0 |
+| avg | skipped | as sum; with a weight, an event with a null in either column is skipped | null |
+
+Integers add in 64 bits and wrap as in NumPy and Java; decimals add exactly, as Python objects.
+
+Floats that are only ever added are added plainly. Where a technique subtracts, plain floats would drift and one
+infinity would leave NaN behind for good. The invertible form therefore keeps an unevaluated sum of two floats (about
+106 bits; Dekker 1971, Knuth's TwoSum) and counts NaN and infinities instead of adding them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.aggregate import Aggregate, refuse_type
+from windlass.aggregates.double import exact_fields, exact_identity, exact_lift, exact_minus, exact_plus, exact_value
+from windlass.aggregates.monoid import Field, Monoid, object_field
+from windlass.aggregates.values import FLOAT64, INT64, UINT64, ValueType
+
+
+def sum(column: str | None = None) -> Aggregate:
+    """The sum. Integers stay integers, floats floats, decimals decimals; durations add up too."""
+    return Aggregate("sum", (column,), _sum, invertible=True, build_invertible=_exact_sum)
+
+
+def count(column: str | None = None) -> Aggregate:
+    """How many events there are, or, with a column, how many of them have a value in it."""
+    return Aggregate("count", () if column is None else (column,), _count, invertible=True)
+
+
+def avg(column: str | None = None, *, weight: str | None = None) -> Aggregate:
+    """The mean, or with `weight` the weighted mean: `avg("price", weight="volume")`."""
+    if weight is None:
+        return Aggregate("avg", (column,), _avg, "algebraic", invertible=True, build_invertible=_exact_avg)
+    return Aggregate(
+        "avg",
+        (column, weight),
+        _weighted_avg,
+        "algebraic",
+        invertible=True,
+        build_invertible=_exact_weighted_avg,
+    )
+
+
+def _count(*types: ValueType) -> Monoid:
+    def lift(*_: Any) -> Any:
+        return (1,)
+
+    def combine(a: Any, b: Any) -> Any:
+        return (a[0] + b[0],)
+
+    def inverse(c: Any, a: Any) -> Any:
+        return (c[0] - a[0],)
+
+    def lower(p: Any) -> Any:
+        return (p[0],)
+
+    def identity() -> Any:
+        return (0,)
+
+    return Monoid(
+        types, (Field("count", INT64),), lift, combine, lower, identity, pa.int64(), inverse=inverse, answers_empty=True
+    )
+
+
+def _sum(type_: ValueType) -> Monoid:
+    if type_.is_decimal:
+        zero, result, fields = 0, pa.decimal128(38, type_.arrow.scale), (object_field("sum"),)
+    elif pa.types.is_duration(type_.arrow):
+        zero, result, fields = 0, type_.arrow, (Field("sum", INT64),)
+    elif not type_.is_number:
+        raise refuse_type("sum", type_, "numbers, decimals or durations")
+    elif type_.dtype == FLOAT64:
+        zero, result, fields = 0.0, pa.float64(), (Field("sum", FLOAT64),)
+    elif type_.dtype == UINT64:
+        zero, result, fields = np.uint64(0), pa.uint64(), (Field("sum", UINT64),)
+    else:
+        zero, result, fields = 0, pa.int64(), (Field("sum", INT64),)
+
+    def lift(x: Any) -> Any:
+        return (zero + x,)
+
+    def combine(a: Any, b: Any) -> Any:
+        return (a[0] + b[0],)
+
+    def inverse(c: Any, a: Any) -> Any:
+        return (c[0] - a[0],)
+
+    def lower(p: Any) -> Any:
+        return (p[0],)
+
+    def identity() -> Any:
+        return (zero,)
+
+    reason = "decimals are Python objects" if type_.is_decimal else None
+    return Monoid(
+        (type_,), fields, lift, combine, lower, identity, result, inverse=inverse, interpreted=reason
+    )
+
+
+def _exact_sum(type_: ValueType) -> Monoid:
+    if type_.dtype != FLOAT64:
+        return _sum(type_)
+
+    def lower(p: Any) -> Any:
+        return (exact_value(p),)
+
+    return Monoid(
+        (type_,),
+        exact_fields("sum"),
+        exact_lift,
+        exact_plus,
+        lower,
+        exact_identity,
+        pa.float64(),
+        inverse=exact_minus,
+    )
+
+
+def _avg(type_: ValueType) -> Monoid:
+    if not (type_.is_number or type_.is_decimal):
+        raise refuse_type("avg", type_, "numbers or decimals")
+    s = _sum(type_)
+    sum_lift, zero = s.lift, s.identity()[0]
+
+    def lift(x: Any) -> Any:
+        return (sum_lift(x)[0], 1)
+
+    def combine(a: Any, b: Any) -> Any:
+        return (a[0] + b[0], a[1] + b[1])
+
+    def inverse(c: Any, a: Any) -> Any:
+        return (c[0] - a[0], c[1] - a[1])
+
+    def lower(p: Any) -> Any:
+        return (p[0] / p[1],)
+
+    def identity() -> Any:
+        return (zero, 0)
+
+    def seen(p: Any) -> Any:
+        return p[1] > 0
+
+    return Monoid(
+        (type_,),
+        (*s.fields, Field("count", INT64)),
+        lift,
+        combine,
+        lower,
+        identity,
+        s.result if type_.is_decimal else pa.float64(),
+        inverse=inverse,
+        seen=seen,
+        interpreted=s.interpreted,
+    )
+
+
+def _exact_avg(type_: ValueType) -> Monoid:
+    if type_.dtype != FLOAT64:
+        return _avg(type_)
+
+    def lift(x: Any) -> Any:
+        return exact_lift(x) + (1,)
+
+    def combine(a: Any, b: Any) -> Any:
+        return exact_plus(a[:-1], b[:-1]) + (a[-1] + b[-1],)
+
+    def inverse(c: Any, a: Any) -> Any:
+        return exact_minus(c[:-1], a[:-1]) + (c[-1] - a[-1],)
+
+    def lower(p: Any) -> Any:
+        return (exact_value(p[:-1]) / p[-1],)
+
+    def identity() -> Any:
+        return exact_identity() + (0,)
+
+    def seen(p: Any) -> Any:
+        return p[-1] > 0
+
+    fields = (*exact_fields("sum"), Field("count", INT64))
+    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), inverse=inverse, seen=seen)
+
+
+def _weighted_avg(value: ValueType, weight: ValueType) -> Monoid:
+    for type_ in (value, weight):
+        if not type_.is_number:
+            raise refuse_type("a weighted avg", type_, "numbers")
+
+    def lift(x: Any, w: Any) -> Any:
+        return (float(x) * float(w), float(w), 1)
+
+    def combine(a: Any, b: Any) -> Any:
+        return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+    def lower(p: Any) -> Any:
+        return (p[0] / p[1],)
+
+    def identity() -> Any:
+        return (0.0, 0.0, 0)
+
+    def seen(p: Any) -> Any:
+        return p[2] > 0
+
+    fields = (Field("weighted", FLOAT64), Field("weight", FLOAT64), Field("count", INT64))
+    return Monoid((value, weight), fields, lift, combine, lower, identity, pa.float64(), seen=seen)
+
+
+def _exact_weighted_avg(value: ValueType, weight: ValueType) -> Monoid:
+    plain = _weighted_avg(value, weight)
+    half = len(exact_fields("sum"))
+
+    def lift(x: Any, w: Any) -> Any:
+        return exact_lift(float(x) * float(w)) + exact_lift(float(w)) + (1,)
+
+    def combine(a: Any, b: Any) -> Any:
+        return exact_plus(a[:half], b[:half]) + exact_plus(a[half:-1], b[half:-1]) + (a[-1] + b[-1],)
+
+    def inverse(c: Any, a: Any) -> Any:
+        return exact_minus(c[:half], a[:half]) + exact_minus(c[half:-1], a[half:-1]) + (c[-1] - a[-1],)
+
+    def lower(p: Any) -> Any:
+        return (exact_value(p[:half]) / exact_value(p[half:-1]),)
+
+    def identity() -> Any:
+        return exact_identity() + exact_identity() + (0,)
+
+    def seen(p: Any) -> Any:
+        return p[-1] > 0
+
+    fields = (*exact_fields("weighted"), *exact_fields("weight"), Field("count", INT64))
+    return Monoid(
+        plain.inputs, fields, lift, combine, lower, identity, pa.float64(), inverse=inverse, seen=seen
+    )

@@ -1,0 +1,12 @@
+"""How an aggregate becomes compiled code: the only place that imports numba.
+
+Every hot loop of Windlass is a plain Python function that closes over the functions of one aggregate. Called
+as it is, it is the interpreted mode and serves partials that are Python objects. Handed to `compiled`, the
+same source becomes machine code specialised for that aggregate, like a C++ template.
+"""
+
+from windlass.kernels.columns import Field, accessors, state_accessors
+from windlass.kernels.compilation import CannotCompile, compiled
+from windlass.kernels.digests import digest
+
+__all__ = ["CannotCompile", "Field", "accessors", "compiled", "digest", "state_accessors"]

@@ -1,0 +1,137 @@
+"""From a closure over plain functions to machine code that the next process finds in numba's cache.
+
+Numba caches a closure under the pickled content of its cells. Three things must hold for the cache to hit in a
+new process and never to run stale code:
+
+1. The cells hold plain functions that numba knows as overloads (`register_jitable`). Dispatchers (`@njit`)
+   pickle differently in each process, so a kernel over them is compiled again every time.
+2. A cell pickles the same everywhere and differently after an edit. So `adopt` puts a copy of each function under a
+   name made of its digest into this module; pickled by reference, that name is all numba sees.
+3. The kernel's own file name in the cache carries the digest of the whole closure, helpers in other files too.
+
+What the copies close over and the global functions they call are adopted or registered in turn. All of them are
+forced inline: then LLVM sees a round of insert, evict and query as one piece of straight code.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import CellType, FunctionType
+from typing import Any
+
+from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
+
+# NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+
+
+class CannotCompile(Exception):
+    """Numba cannot compile a kernel; the message is its reason in a few lines."""
+
+
+def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable[..., Any]:
+    """Compile a kernel (on first call, for the types it is called with) through the on-disk cache.
+
+    `allocates` says that the aggregate makes arrays; otherwise the reference counting of arrays is left out,
+    which makes kernels that walk structures twice to four times as fast.
+    """
+    from numba import njit
+
+    try:
+        name, cacheable = f"{_word(kernel)}_{digest(kernel)}", True
+    except Undigestible:
+        name, cacheable = _word(kernel), False
+    copy = _copy(kernel, name)
+    return _Explained(njit(cache=cacheable, _nrt=allocates, **_OPTIONS)(copy))
+
+
+class _Explained:
+    """A dispatcher whose typing errors are raised as CannotCompile, with the reason and without the trace."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self.dispatcher = dispatcher
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            return self.dispatcher(*arguments)
+        except _numba_errors() as error:
+            raise CannotCompile(_reason(str(error))) from error
+
+    @property
+    def compilations(self) -> int:
+        """How many times this process compiled rather than loaded from the cache."""
+        return sum(self.dispatcher.stats.cache_misses.values()) if self.dispatcher.stats.cache_path else -1
+
+
+@cache
+def _numba_errors() -> tuple[type[BaseException], ...]:
+    from numba.core.errors import NumbaError
+
+    return (NumbaError, NotImplementedError)
+
+
+def _reason(message: str) -> str:
+    """The lines of a numba error that tell a user something."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", message)
+    noise = re.compile(
+        r"^(Failed in nopython mode pipeline|During: |File |- Resolution failure|<source missing|Overload of"
+        r"|There are \d+ candidate|\s*$|This error may have been caused|- argument|---|\^|\s*>>>)"
+    )
+    lines = [line.strip() for line in text.splitlines() if not noise.match(line.strip())]
+    return "; ".join(dict.fromkeys(lines[:4])) or text.strip()[:200]
+
+
+def adopt(function: Any) -> Any:
+    """A copy of a plain function that numba can call and that pickles as its digest."""
+    function = plain(function)
+    if not isinstance(function, FunctionType) or is_opaque(function.__module__):
+        return function
+    try:
+        name = f"{_word(function)}_{digest(function)}"
+    except Undigestible:
+        name = f"{_word(function)}_at_{id(function)}"
+    here = sys.modules[__name__]
+    if not hasattr(here, name):
+        copy = _copy(function, name)
+        _register(copy)
+        setattr(here, name, copy)
+    return getattr(here, name)
+
+
+def _copy(function: Any, name: str) -> FunctionType:
+    function = plain(function)
+    cells = tuple(CellType(_adopted_cell(cell.cell_contents)) for cell in function.__closure__ or ())
+    copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, cells)
+    copy.__module__, copy.__qualname__ = __name__, name
+    for _, value in referenced(function):
+        called = plain(value)
+        if isinstance(called, FunctionType) and not is_opaque(called.__module__) and called is value:
+            _register_global(called)
+    return copy
+
+
+def _adopted_cell(value: Any) -> Any:
+    return adopt(value) if isinstance(plain(value), FunctionType) else value
+
+
+def _register(function: FunctionType) -> None:
+    from numba.extending import register_jitable
+
+    register_jitable(forceinline=True, **_OPTIONS)(function)
+
+
+@cache
+def _register_global(function: FunctionType) -> None:
+    """A function called through its global name cannot be replaced by a copy: make the original known."""
+    _register(function)
+    for _, value in referenced(function):
+        called = plain(value)
+        if isinstance(called, FunctionType) and not is_opaque(called.__module__) and called is not function:
+            _register_global(called)
+
+
+def _word(function: Any) -> str:
+    return re.sub(r"\W", "", plain(function).__name__) or "function"

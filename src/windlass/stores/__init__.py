@@ -1,0 +1,1 @@
+from windlass.stores.two_stacks import TwoStacks
