@@ -53,7 +53,10 @@ class Technique(NamedTuple):
 class Parts(NamedTuple):
     """A technique joined with the monoid's functions: what the kernels close over."""
 
+    monoid: Monoid
     technique: Technique
+    load: Function
+    store: Function
     begin: Function
     end: Function
     lifted: Function
@@ -63,14 +66,16 @@ class Parts(NamedTuple):
 def parts(m: Monoid, technique: Technique, integers: int, running: int) -> Parts:
     load, store = accessors(m.fields)
     begin, end = state_accessors(integers, running, load, store)
-    return Parts(technique, begin, end, lifted(m), answer(m))
+    return Parts(m, technique, load, store, begin, end, lifted(m), answer(m))
 
 
 def insert_kernel(p: Parts) -> Function:
     insert, room = p.technique.insert, p.technique.room
     begin, end, lift_at = p.begin, p.end, p.lifted
 
-    def insert_many(header: Any, slots: Any, ring: Any, links: Any, values: Any, valid: Any, i: Any, n: Any) -> Any:
+    def insert_many(
+        header: Any, slots: Any, ring: Any, links: Any, values: Any, valid: Any, i: Any, n: Any
+    ) -> Any:
         h = begin(header, slots)
         while i < n and room(ring, links, h):
             h = insert(ring, links, h, lift_at(values, valid, i))
@@ -119,7 +124,16 @@ def slide_kernel(p: Parts) -> Function:
     begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
 
     def slide(
-        header: Any, slots: Any, ring: Any, links: Any, values: Any, valid: Any, i: Any, n: Any, window: Any, answers: Any
+        header: Any,
+        slots: Any,
+        ring: Any,
+        links: Any,
+        values: Any,
+        valid: Any,
+        i: Any,
+        n: Any,
+        window: Any,
+        answers: Any,
     ) -> Any:
         h = begin(header, slots)
         while h[1] > window:
@@ -141,15 +155,25 @@ def slide_kernel(p: Parts) -> Function:
 
 
 def slide_many_kernel(p: Parts) -> Function:
-    """Answers for several ranges at each slide: query q of round i goes to row q·n + i."""
+    """Answers for several ranges at each slide: of k queries, query q of round i goes to row i·k + q."""
     insert, evict, _, suffix, room, _ = p.technique
     begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
 
     def slide_many(
-        header: Any, slots: Any, ring: Any, links: Any, values: Any, valid: Any, i: Any, n: Any, windows: Any, answers: Any
+        header: Any,
+        slots: Any,
+        ring: Any,
+        links: Any,
+        values: Any,
+        valid: Any,
+        i: Any,
+        n: Any,
+        windows: Any,
+        longest: Any,
+        scratch: Any,
+        answers: Any,
     ) -> Any:
         h = begin(header, slots)
-        longest = windows.max()
         while h[1] > longest:
             h = evict(ring, links, h)
         while i < n and room(ring, links, h):
@@ -157,7 +181,7 @@ def slide_many_kernel(p: Parts) -> Function:
                 h = evict(ring, links, h)
             h = insert(ring, links, h, lift_at(values, valid, i))
             for q in range(len(windows)):
-                answer_at(answers, q * n + i, suffix(ring, links, h, q, min(windows[q], h[1])))
+                answer_at(answers, i * len(windows) + q, suffix(ring, links, h, q, min(windows[q], h[1])))
             i += 1
         end(header, slots, h)
         return i
@@ -171,7 +195,16 @@ def roll_kernel(p: Parts) -> Function:
     begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
 
     def roll(
-        header: Any, slots: Any, ring: Any, links: Any, values: Any, valid: Any, i: Any, n: Any, evictions: Any, answers: Any
+        header: Any,
+        slots: Any,
+        ring: Any,
+        links: Any,
+        values: Any,
+        valid: Any,
+        i: Any,
+        n: Any,
+        evictions: Any,
+        answers: Any,
     ) -> Any:
         h = begin(header, slots)
         while i < n and room(ring, links, h):

@@ -1,2 +1,6 @@
-def pack(s): raise NotImplementedError
-def unpack(s,d): raise NotImplementedError
+def pack(s):
+    raise NotImplementedError
+
+
+def unpack(s, d):
+    raise NotImplementedError

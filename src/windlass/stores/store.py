@@ -39,7 +39,12 @@ class Store:
     layout: ClassVar[int] = 1  # raised when the meaning of a snapshot's arrays changes
 
     def __init__(
-        self, aggregate: Aggregate, *, dtype: Any = None, nullable: bool | None = None, capacity: int | None = None
+        self,
+        aggregate: Aggregate,
+        *,
+        dtype: Any = None,
+        nullable: bool | None = None,
+        capacity: int | None = None,
     ) -> None:
         if not isinstance(aggregate, Aggregate):
             raise UnsupportedAggregate(
@@ -197,15 +202,21 @@ class Store:
     def _slide_many(
         self, columns: Columns, valid: np.ndarray[Any, Any], n: int, ranges: np.ndarray[Any, Any], arrow: bool
     ) -> Any:
-        needed = min(int(ranges.max()), len(self) + n)
+        longest, scratch = int(ranges.max()), np.zeros(len(ranges), np.int64)
+        needed = min(longest, len(self) + n)
         self._reserve_exactly(max(needed, len(self)))
         answers = self._answers(n * len(ranges))
-        self._advance(self._many_kernel(), n, lambda i: (columns, valid, i, n, ranges, answers))
-        flat = self._present(answers, arrow)
-        if arrow:
-            names = [str(r) for r in ranges]
-            return pa.RecordBatch.from_arrays([flat.slice(q * n, n) for q in range(len(ranges))], names)
-        return flat.reshape(len(ranges), n).T
+        self._advance(
+            self._many_kernel(), n, lambda i: (columns, valid, i, n, ranges, longest, scratch, answers)
+        )
+        if not arrow:
+            return self._present(answers, arrow).reshape(n, len(ranges))
+        columns, defined = answers
+        each = [
+            (tuple(_every(c, q, len(ranges)) for c in columns), _every(defined, q, len(ranges)))
+            for q in range(len(ranges))
+        ]
+        return pa.RecordBatch.from_arrays([self._finish(a) for a in each], [str(r) for r in ranges])
 
     def _many_kernel(self) -> Callable[[Parts], Any]:
         return rounds.slide_many_kernel
@@ -349,7 +360,11 @@ class Store:
     def _interpret(self, function: Callable[..., Any], arguments: tuple[Any, ...], bulk: bool) -> Any:
         """Run in Python; an exception out of the aggregate's own functions must not leave half a change behind."""
         arrays = (self._header, self._slots_of_running, self._ring, self._links)
-        backup = [tuple(a.copy() for a in x) if isinstance(x, tuple) else x.copy() for x in arrays] if bulk else None
+        backup = (
+            [tuple(a.copy() for a in x) if isinstance(x, tuple) else x.copy() for x in arrays]
+            if bulk
+            else None
+        )
         try:
             return function(*arrays, *arguments)
         except Exception as error:
@@ -359,7 +374,9 @@ class Store:
                 self._broken = f"{type(error).__name__}: {error}"
             raise
 
-    def _advance(self, kernel: Callable[[Parts], Any], n: int, arguments: Callable[[int], tuple[Any, ...]]) -> None:
+    def _advance(
+        self, kernel: Callable[[Parts], Any], n: int, arguments: Callable[[int], tuple[Any, ...]]
+    ) -> None:
         """Run a bulk kernel to the end, making room where it stopped for lack of it."""
         done = 0
         while done < n:
@@ -374,12 +391,15 @@ class Store:
         technique = self._technique_of()
 
         def make() -> Callable[..., Any]:
-            return kernel(rounds.parts(m, technique(m), len(self.integers), len(self.running)))
+            return kernel(rounds.parts(m, technique(m), len(self.integers), self._kernel_running()))
 
         return evaluation.kernel(m, make, technique, kernel)
 
     def _technique_of(self) -> Callable[[Monoid], Technique]:
         return type(self).technique
+
+    def _kernel_running(self) -> int:
+        return len(self.running)
 
     def _usable(self) -> None:
         if self._broken is not None:
@@ -444,6 +464,10 @@ def _count(value: Any, what: str, least: int = 1) -> int:
     return int(value)
 
 
+def _every(column: np.ndarray[Any, Any], q: int, k: int) -> np.ndarray[Any, Any]:
+    """Query q's rows of answers that stand k a round."""
+    return np.ascontiguousarray(column[q::k])
+
+
 def _grown(needed: int, capacity: int) -> int:
     return max(needed, 2 * capacity, _SMALLEST)
-

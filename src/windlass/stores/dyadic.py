@@ -1,0 +1,130 @@
+"""Dyadic intervals over a ring of leaves, as one array: what FlatFAT and B-Int have in common.
+
+With C leaves (a power of two), node i has the children 2i and 2i + 1, leaf p is node C + p, and node 1 covers all:
+
+    node        1
+              2   3               node 2 covers leaves 0 1, node 3 covers 2 3
+             4 5 6 7              leaves 0 1 2 3
+
+`cover` combines the fewest nodes that make up leaves [first, end), in order. It works for incomplete trees too: it
+never reads a node that covers a leaf outside of the interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from windlass.aggregates.evaluation import kernel
+from windlass.aggregates.monoid import Monoid
+from windlass.kernels import accessors
+from windlass.stores.store import Store
+
+Function = Callable[..., Any]
+
+
+def cover(m: Monoid) -> Function:
+    """`cover(tree, first, end)`: at most 2·log2(end - first) nodes, one ⊕ less."""
+    combine = m.combine
+    load, _ = accessors(m.fields)
+
+    def cover_leaves(tree: Any, first: Any, end: Any) -> Any:
+        leaves = len(tree[0]) >> 1
+        left, right = first + leaves, end + leaves
+        older = load(tree, left)  # what was gathered at either side; meaningless until something is
+        younger = older
+        has_older, has_younger = False, False
+        while left < right:
+            if left & 1:
+                x = load(tree, left)
+                older = combine(older, x) if has_older else x
+                has_older = True
+                left += 1
+            if right & 1:
+                right -= 1
+                x = load(tree, right)
+                younger = combine(x, younger) if has_younger else x
+                has_younger = True
+            left >>= 1
+            right >>= 1
+        if not has_older:
+            return younger
+        if not has_younger:
+            return older
+        return combine(older, younger)
+
+    return cover_leaves
+
+
+def cover_ring(m: Monoid) -> Function:
+    """`cover_ring(tree, first, count)`: the same for leaves that may wrap around the end of the ring."""
+    combine, cover_leaves = m.combine, cover(m)
+
+    def cover_around(tree: Any, first: Any, count: Any) -> Any:
+        leaves = len(tree[0]) >> 1
+        first &= leaves - 1
+        if first + count <= leaves:
+            return cover_leaves(tree, first, first + count)
+        return combine(cover_leaves(tree, first, leaves), cover_leaves(tree, 0, first + count - leaves))
+
+    return cover_around
+
+
+class DyadicStore(Store):
+    """A ring of leaves under a tree of dyadic intervals: 2n partials where n is a power of two."""
+
+    answers_ranges = True
+
+    def _round_capacity(self, capacity: int) -> int:
+        return 1 << max(0, capacity - 1).bit_length()
+
+    def _slots(self, capacity: int) -> int:
+        return 2 * capacity
+
+    def _reserve(self, capacity: int) -> None:
+        leaves, old, size = self._capacity, self._ring, len(self)
+        order = leaves + (int(self._header[0]) + np.arange(size)) % leaves
+        capacity = self._round_capacity(max(capacity, size, 1))
+        self._ring = self._allocate(self._bound, capacity)
+        for new, kept in zip(self._ring, old, strict=True):
+            new[capacity : capacity + size] = kept[order]
+        self._capacity = capacity
+        self._header[:] = 0
+        self._header[1] = size
+        kernel(self._bound, lambda: build_kernel(self._bound), "dyadic build")(self._ring, self._built(size))
+
+    def _built(self, size: int) -> int:
+        """How many leaves, from the first, have their nodes computed when the tree is laid out anew."""
+        return size
+
+
+def build_kernel(m: Monoid) -> Function:
+    """`build(tree, end)`: every node that covers leaves below `end` only, from its children."""
+    combine = m.combine
+    load, store = accessors(m.fields)
+
+    def build(tree: Any, end: Any) -> Any:
+        leaves = len(tree[0]) >> 1
+        first, width = leaves >> 1, 2
+        while first > 0:
+            for node in range(first, first + end // width):
+                store(tree, node, combine(load(tree, 2 * node), load(tree, 2 * node + 1)))
+            first >>= 1
+            width <<= 1
+
+    return build
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two partials are equal, NaN being equal to itself; for checks of invariants."""
+    return all(_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if isinstance(x, tuple | list):
+        return len(x) == len(y) and all(_equal(i, j) for i, j in zip(x, y, strict=True))
+    if isinstance(x, np.ndarray):
+        return bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f"))
+    return bool(x == y) or (x != x and y != y) or (isinstance(x, float) and bool(np.isclose(x, y, rtol=1e-9)))
