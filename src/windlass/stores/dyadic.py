@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from windlass.aggregates.evaluation import kernel
-from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors
 from windlass.stores.store import Store
 
@@ -83,17 +83,24 @@ class DyadicStore(Store):
     def _slots(self, capacity: int) -> int:
         return 2 * capacity
 
-    def _reserve(self, capacity: int) -> None:
-        leaves, old, size = self._capacity, self._ring, len(self)
-        order = leaves + (int(self._header[0]) + np.arange(size)) % leaves
-        capacity = self._round_capacity(max(capacity, size, 1))
+    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
+        leaves = self._capacity
+        order = leaves + (int(self._header[0]) + np.arange(len(self))) % leaves
+        return tuple(column[order] for column in self._ring), np.zeros(0, np.int64)
+
+    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
+        size = len(self)
         self._ring = self._allocate(self._bound, capacity)
-        for new, kept in zip(self._ring, old, strict=True):
-            new[capacity : capacity + size] = kept[order]
+        for new, live in zip(self._ring, columns, strict=True):
+            new[capacity : capacity + size] = live
         self._capacity = capacity
-        self._header[:] = 0
-        self._header[1] = size
+        self._header = self._live_header()
         kernel(self._bound, lambda: build_kernel(self._bound), "dyadic build")(self._ring, self._built(size))
+
+    def _live_header(self) -> np.ndarray[Any, Any]:
+        header = np.zeros_like(self._header)
+        header[1] = len(self)
+        return header
 
     def _built(self, size: int) -> int:
         """How many leaves, from the first, have their nodes computed when the tree is laid out anew."""

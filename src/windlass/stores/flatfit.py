@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors
 from windlass.stores.rounds import Technique
 from windlass.stores.store import Store
@@ -102,12 +102,19 @@ class FlatFIT(Store):
     def _links_for(self, capacity: int) -> np.ndarray[Any, Any]:
         return np.zeros(capacity, np.int64)
 
-    def _moved(self, order: np.ndarray[Any, Any], capacity: int) -> None:
-        # A pointer becomes a distance from the oldest, which is position 0 now; the end itself may wrap to 0.
-        before, head, size = len(self._links), int(self._header[0]), len(order)
-        distance = (self._links[order] - head) % before
-        distance[distance == 0] = size
-        distance %= capacity
-        self._links = self._links_for(capacity)
-        self._links[:size] = distance
-        super()._moved(order, capacity)
+    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
+        columns, _ = super()._live()
+        head, size = int(self._header[0]), len(self)
+        order = (head + np.arange(size)) % self._capacity
+        distance = (self._links[order] - head) % self._capacity
+        distance[distance == 0] = self._capacity  # the end of a full ring
+        return columns, distance
+
+    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
+        super()._lay_out(columns, links, capacity)
+        self._links[: len(links)] = links % capacity
+
+    def check_structure(self) -> None:
+        super().check_structure()
+        _, distance = self._live()
+        assert (distance > np.arange(len(self))).all() and (distance <= len(self)).all(), "1: pointers"

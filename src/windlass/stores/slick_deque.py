@@ -147,44 +147,48 @@ class SlickDequeNonInv(SlickDeque):
         pass
 
     def _make_room(self) -> None:
-        self._lay_out(2 * self._capacity)
+        self._lay_out(*self._live(), 2 * self._capacity)
 
     def evict(self, count: int = 1) -> None:
         super().evict(count)
         if self._entries <= self._capacity // 4 and self._capacity > 16:
-            self._lay_out(max(16, self._capacity // 2))
+            self._lay_out(*self._live(), max(16, self._capacity // 2))
 
     def _reserve(self, capacity: int) -> None:
         pass
 
-    def _lay_out(self, capacity: int) -> None:
+    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
         order = (int(self._header[0]) + np.arange(self._entries)) & (self._capacity - 1)
-        ring, links = self._ring, self._links
-        self._ring, self._links = self._allocate(self._bound, capacity), self._links_for(capacity)
-        for new, kept in zip((*self._ring, self._links), (*ring, links), strict=True):
-            new[: len(order)] = kept[order]
-        self._capacity = capacity
-        self._header[0] = 0
+        return tuple(column[order] for column in self._ring), self._links[order]
+
+    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
+        super()._lay_out(columns, links, capacity)
+        self._links[: len(links)] = links
+
+    def _live_slots(self) -> int:
+        return self._entries
 
     @property
     def _entries(self) -> int:
         return int(self._header[2])
 
-    def check_invariants(self) -> None:
-        if self._monoid is None:
-            return
+    def check_structure(self) -> None:
         head, size, entries, youngest = (int(v) for v in self._header)
-        order = (head + np.arange(entries)) & (self._capacity - 1)
-        positions = self._links[order]
-        assert 0 <= entries <= min(size, self._capacity) and (entries > 0) == (size > 0), "1: sizes"
+        assert 0 <= head < self._capacity and 0 <= entries <= min(size, self._capacity), "1: sizes"
+        assert (entries > 0) == (size > 0), "1: sizes"
+        _, positions = self._live()
         assert (np.diff(positions) > 0).all(), "1: positions rise"
         if entries:
-            assert youngest - size < positions[0] and positions[-1] == youngest, (
-                "1: positions lie in the window"
-            )
+            assert youngest - size < positions[0] and positions[-1] == youngest, "1: positions lie in the window"
+
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        if self._monoid is None or self._monoid.selects is None:
+            return
+        columns, _ = self._live()
         load, _ = accessors(self._monoid.fields)
-        for p, q in zip(order[:-1], order[1:], strict=True):
-            assert not self._monoid.selects(load(self._ring, p), load(self._ring, q)), "2: a losing entry"  # type: ignore[misc]
+        for i in range(self._entries - 1):
+            assert not self._monoid.selects(load(columns, i), load(columns, i + 1)), "2: a losing entry"
 
 
 def _slide_many_non_inv(p: Parts) -> Any:
@@ -283,11 +287,33 @@ class SlickDequeInv(SlickDeque):
     def _links_for(self, capacity: int) -> np.ndarray[Any, Any]:
         return np.zeros(0, np.int64) if self._windows is None else self._windows.copy()
 
-    def _reserve(self, capacity: int) -> None:
-        before, kept = self._capacity, self._ring
-        super()._reserve(capacity)
-        for new, old in zip(self._ring, kept, strict=True):
-            new[self._capacity :] = old[before:]
+    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
+        columns, links = super()._live()
+        if self._windows is None:
+            return columns, links
+        running = (column[self._capacity :] for column in self._ring)
+        return tuple(np.concatenate(both) for both in zip(columns, running, strict=True)), links
+
+    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
+        size = len(self)
+        super()._lay_out(tuple(column[:size] for column in columns), links, capacity)
+        for new, live in zip(self._ring, columns, strict=True):
+            new[capacity:] = live[size:]
+
+    def _live_slots(self) -> int:
+        return len(self) + (0 if self._windows is None else len(self._windows))
+
+    def _options(self) -> dict[str, Any]:
+        return {} if self._windows is None else {"windows": self._windows.tolist()}
+
+    def _set_options(self, options: dict[str, Any]) -> None:
+        if "windows" in options:
+            self._register(self._ranges(options["windows"]))
+
+    def check_structure(self) -> None:
+        super().check_structure()
+        if self._windows is not None:
+            assert int(self._header[2]) == int(np.argmax(self._windows)), "the longest range"
 
     def query(self, last: int | None = None) -> Any:
         if last is None and self._windows is not None:

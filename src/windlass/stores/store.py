@@ -21,12 +21,13 @@ from windlass.aggregates.evaluation import Answers
 from windlass.aggregates.input import read_columns
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import OBJECT, ValueType, scalar, value_type
-from windlass.errors import EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
+from windlass.errors import CorruptSnapshot, EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.stores import rounds
 from windlass.stores.rounds import Parts, Technique
-from windlass.stores.snapshot import pack, unpack
+from windlass.stores.snapshot import pack, read_arrays, unpack
 
 _SMALLEST = 16
+MOST_EVENTS = 1 << 40
 
 
 class Store:
@@ -83,14 +84,15 @@ class Store:
     def _round_capacity(self, capacity: int) -> int:
         return capacity
 
-    def _moved(self, order: np.ndarray[Any, Any], capacity: int) -> None:
-        """The ring was laid out anew, oldest first; put header and links right. `order`: the slots they came from."""
-        self._header[0] = 0
+    def check_structure(self) -> None:
+        """Assert that sizes and positions are possible, whatever the partials are. Cheap; runs on every restore."""
+        assert 0 <= int(self._header[0]) < max(1, self.capacity), "head"
+        assert 0 <= len(self) <= self.capacity, "size"
 
     def check_invariants(self) -> None:
         """Assert the numbered invariants of the technique's card. Costs O(n) and more; for tests."""
         if self._monoid is not None:
-            assert 0 <= len(self) <= self.capacity, "size"
+            self.check_structure()
 
     # ------------------------------------------------------------------ one event at a time
 
@@ -256,12 +258,67 @@ class Store:
     def snapshot(self) -> bytes:
         """The whole state as bytes: checked, versioned, and free of pickled code."""
         self._usable()
-        return pack(self)
+        state: dict[str, Any] | None = None
+        if self._monoid is not None:
+            columns, links = self._live()
+            state = {
+                "monoid": self._monoid,
+                "capacity": self._capacity,
+                "header": self._live_header(),
+                "options": self._options(),
+                "links": links,
+                "columns": columns,
+                "running": self._live_running(),
+            }
+        return pack(type(self).__name__, self.layout, self.aggregate, state)
 
     def restore(self, data: bytes) -> Self:
         """Take over a snapshot of the same technique and aggregate. Anything else is refused, and nothing changes."""
-        unpack(self, data)
+        head = unpack(data, type(self).__name__, self.layout, self.aggregate)
+        fresh = type(self)(self.aggregate)
+        if head is not None:
+            fresh._take_over(head)
+        self.__dict__.update(fresh.__dict__)
         return self
+
+    def _take_over(self, head: dict[str, Any]) -> None:
+        try:
+            self._set_options(head["options"])
+            self._bind(head["types"], head["nullable"])
+            links, columns, running = read_arrays(head, self._bound, self._kernel_running())
+            capacity, header = int(head["capacity"]), np.array(head["header"], np.int64)
+            if header.shape != self._header.shape or capacity != self._round_capacity(capacity):
+                raise CorruptSnapshot("the snapshot's integers do not fit this technique")
+            self._header = header
+            if not 0 <= len(self) <= capacity <= MOST_EVENTS or len(columns[0]) != self._live_slots():
+                raise CorruptSnapshot("the snapshot's sizes contradict each other")
+            self._lay_out(columns, links, capacity)
+            for slots, live in zip(self._running, running, strict=True):
+                slots[: len(live)] = live
+            self.check_structure()
+        except (AssertionError, ValueError, TypeError, OverflowError, WrongType) as error:
+            if isinstance(error, CorruptSnapshot):
+                raise
+            raise CorruptSnapshot(f"the snapshot's state is impossible: {error}") from error
+
+    def _live_header(self) -> np.ndarray[Any, Any]:
+        """The integers as `_lay_out` leaves them."""
+        return np.array([0, *self._header[1:]], np.int64)
+
+    def _live_slots(self) -> int:
+        """How many slots of the ring `_live` gives for the header's state."""
+        return len(self)
+
+    def _live_running(self) -> Columns:
+        """The running partials; those that mean nothing at the moment are whatever they are."""
+        return tuple(column[: self._kernel_running()] for column in self._running)
+
+    def _options(self) -> dict[str, Any]:
+        """What the constructor was told beyond the aggregate and types, as JSON."""
+        return {}
+
+    def _set_options(self, options: dict[str, Any]) -> None:
+        pass
 
     # ------------------------------------------------------------------ looks
 
@@ -274,7 +331,7 @@ class Store:
         """Bytes of state: partials, links and header."""
         if self._monoid is None:
             return 0
-        arrays = (*self._ring, *self._slots_of_running, self._links, self._header)
+        arrays = (*self._ring, *self._running, self._links, self._header)
         return sum(a.nbytes for a in arrays)
 
     @property
@@ -303,7 +360,7 @@ class Store:
         self._capacity = capacity
         self._ring = self._allocate(monoid, capacity)
         self._links = self._links_for(capacity)
-        self._slots_of_running = monoid.allocate(max(1, len(self.running)))
+        self._running = _cleared(monoid, max(1, len(self.running)))
         self._header = np.zeros(len(self.integers), np.int64)
         self._monoid = monoid
 
@@ -338,15 +395,23 @@ class Store:
             self._reserve(events)
 
     def _reserve(self, capacity: int) -> None:
-        m = self._bound
-        capacity = self._round_capacity(max(capacity, len(self), 1))
+        """Lay the window out anew, oldest first, with room for `capacity` events."""
+        columns, links = self._live()
+        self._lay_out(columns, links, self._round_capacity(max(capacity, len(self), 1)))
+
+    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
+        """What is alive of ring and links, oldest first, in terms that do not depend on where the ring begins."""
         order = (int(self._header[0]) + np.arange(len(self))) % self._capacity
-        old = self._ring
-        self._ring = self._allocate(m, capacity)
-        for new, kept in zip(self._ring, old, strict=True):
-            new[: len(order)] = kept[order]
+        return tuple(column[order] for column in self._ring), np.zeros(0, np.int64)
+
+    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
+        """The reverse of `_live`, into fresh arrays."""
+        self._ring = self._allocate(self._bound, capacity)
+        for new, live in zip(self._ring, columns, strict=True):
+            new[: len(live)] = live
+        self._links = self._links_for(capacity)
         self._capacity = capacity
-        self._moved(order, capacity)
+        self._header[0] = 0
 
     # ------------------------------------------------------------------ kernels
 
@@ -354,12 +419,12 @@ class Store:
         m = self._bound
         function = self._kernel(kernel, m)
         if m.is_compiled:
-            return function(self._header, self._slots_of_running, self._ring, self._links, *arguments)
+            return function(self._header, self._running, self._ring, self._links, *arguments)
         return self._interpret(function, arguments, bulk)
 
     def _interpret(self, function: Callable[..., Any], arguments: tuple[Any, ...], bulk: bool) -> Any:
         """Run in Python; an exception out of the aggregate's own functions must not leave half a change behind."""
-        arrays = (self._header, self._slots_of_running, self._ring, self._links)
+        arrays = (self._header, self._running, self._ring, self._links)
         backup = (
             [tuple(a.copy() for a in x) if isinstance(x, tuple) else x.copy() for x in arrays]
             if bulk
@@ -369,7 +434,7 @@ class Store:
             return function(*arrays, *arguments)
         except Exception as error:
             if backup is not None:
-                self._header, self._slots_of_running, self._ring, self._links = backup  # type: ignore[assignment]
+                self._header, self._running, self._ring, self._links = backup  # type: ignore[assignment]
             else:
                 self._broken = f"{type(error).__name__}: {error}"
             raise
@@ -462,6 +527,16 @@ def _count(value: Any, what: str, least: int = 1) -> int:
     if value < least:
         raise InvalidArgument(f"{what} must be at least {least}, got {value}")
     return int(value)
+
+
+def _cleared(monoid: Monoid, slots: int) -> Columns:
+    columns = monoid.allocate(slots)
+    for column, value in zip(columns, monoid.identity(), strict=True):
+        if column.ndim > 1:
+            column[:] = value
+        else:
+            column.fill(value)
+    return columns
 
 
 def _every(column: np.ndarray[Any, Any], q: int, k: int) -> np.ndarray[Any, Any]:
