@@ -1,8 +1,8 @@
-"""Float sums that can be taken apart again: double-double arithmetic with the non-finite values counted aside.
+"""Float sums that can be taken apart again: double-double arithmetic, the non-finite values counted aside.
 
-A sum is (hi, lo, far_hi, far_lo, nans, infs, neg_infs). `hi + lo` is the sum of the ordinary values, unevaluated, to
-about 106 bits. Values of 2^900 and more would overflow on their way, so they are summed apart, scaled down by 2^-200.
-NaN and the infinities are counted, which is what makes them removable.
+A sum is (hi, lo, far_hi, far_lo, nans, infs, neg_infs). `hi + lo` is the sum of the ordinary values,
+unevaluated, to about 106 bits. Values of 2^900 and more would overflow on their way, so they are summed
+apart, scaled down by 2^-200. NaN and the infinities are counted, which is what makes them removable.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from windlass.kernels import Field
 
 _FAR = 2.0**900
 _DOWN, _UP = 2.0**-200, 2.0**200
+_SPLIT = 2.0**27 + 1.0
 
 
 def two_sum(a: Any, b: Any) -> Any:
@@ -33,6 +34,25 @@ def double_plus(a_hi: Any, a_lo: Any, b_hi: Any, b_lo: Any) -> Any:
     lo = e - (hi - s) + f
     s = hi + lo
     return s, lo - (s - hi)
+
+
+def two_product(a: Any, b: Any) -> Any:
+    """a · b as its rounded value and the exact rounding error (Dekker, Veltkamp); |a|, |b| < 2^996."""
+    p = a * b
+    t = _SPLIT * a
+    a_hi = t - (t - a)
+    t = _SPLIT * b
+    b_hi = t - (t - b)
+    a_lo, b_lo = a - a_hi, b - b_hi
+    return p, ((a_hi * b_hi - p) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
+
+
+def double_times(a_hi: Any, a_lo: Any, b_hi: Any, b_lo: Any) -> Any:
+    """Product of two double-doubles."""
+    p, e = two_product(a_hi, b_hi)
+    e += a_hi * b_lo + a_lo * b_hi
+    s = p + e
+    return s, e - (s - p)
 
 
 def exact_fields(name: str) -> tuple[Field, ...]:
