@@ -131,11 +131,8 @@ class SlickDequeNonInv(SlickDeque):
 
     # The ring holds entries, of which there are fewer than events: it is as large as the deque needs.
 
-    def _install(self, monoid: Monoid, capacity: int | None = None) -> None:
-        super()._install(monoid, capacity if capacity is not None else 16)
-
     def _round_capacity(self, capacity: int) -> int:
-        return 1 << max(0, capacity - 1).bit_length()
+        return 1 << max(4, (capacity - 1).bit_length())
 
     def _links_for(self, capacity: int) -> np.ndarray[Any, Any]:
         return np.zeros(capacity, np.int64)

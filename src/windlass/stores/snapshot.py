@@ -33,7 +33,7 @@ _DIGEST = 16
 
 
 def pack(kind: str, layout: int, aggregate: Aggregate, state: dict[str, Any] | None) -> bytes:
-    """`state`: the monoid, and what is live: capacity, header, options (JSON), links, columns and running partials."""
+    """`state`: the monoid, and what is live: header, options (JSON), links, columns and running partials."""
     head: dict[str, Any] = {"technique": kind, "layout": layout, "aggregate": _identity(aggregate), "bound": False}
     body = b""
     if state is not None:
@@ -45,7 +45,6 @@ def pack(kind: str, layout: int, aggregate: Aggregate, state: dict[str, Any] | N
             "types": _types_to_text(m.inputs),
             "nullable": m.nullable,
             "fields": _fields(m),
-            "capacity": state["capacity"],
             "header": [int(v) for v in state["header"]],
             "options": state["options"],
             "arrays": [[str(a.dtype), list(a.shape), len(part)] for a, part in zip(arrays, parts, strict=True)],

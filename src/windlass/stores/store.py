@@ -27,7 +27,6 @@ from windlass.stores.rounds import Parts, Technique
 from windlass.stores.snapshot import pack, read_arrays, unpack
 
 _SMALLEST = 16
-MOST_EVENTS = 1 << 40
 
 
 class Store:
@@ -263,7 +262,6 @@ class Store:
             columns, links = self._live()
             state = {
                 "monoid": self._monoid,
-                "capacity": self._capacity,
                 "header": self._live_header(),
                 "options": self._options(),
                 "links": links,
@@ -286,13 +284,13 @@ class Store:
             self._set_options(head["options"])
             self._bind(head["types"], head["nullable"])
             links, columns, running = read_arrays(head, self._bound, self._kernel_running())
-            capacity, header = int(head["capacity"]), np.array(head["header"], np.int64)
-            if header.shape != self._header.shape or capacity != self._round_capacity(capacity):
+            header = np.array(head["header"], np.int64)
+            if header.shape != self._header.shape:
                 raise CorruptSnapshot("the snapshot's integers do not fit this technique")
             self._header = header
-            if not 0 <= len(self) <= capacity <= MOST_EVENTS or len(columns[0]) != self._live_slots():
+            if len(self) < 0 or len(columns[0]) != self._live_slots():
                 raise CorruptSnapshot("the snapshot's sizes contradict each other")
-            self._lay_out(columns, links, capacity)
+            self._lay_out(columns, links, self._round_capacity(max(1, len(columns[0]))))
             for slots, live in zip(self._running, running, strict=True):
                 slots[: len(live)] = live
             self.check_structure()
