@@ -35,6 +35,7 @@ class Aggregate:
     # Builds the form whose partials can be subtracted without drift, where that is not the plain form.
     build_invertible: Build | None = field(default=None, compare=False)
     output: str | None = None
+    definition: str = ""  # tells user-defined aggregates of one name apart: a digest of their functions
 
     def alias(self, output: str) -> Aggregate:
         """The same aggregate under another result name, as in Spark."""
@@ -46,7 +47,9 @@ class Aggregate:
     def output_name(self) -> str:
         return self.output or repr(self)
 
-    def monoid(self, types: Sequence[ValueType], *, nullable: bool = True, subtractable: bool = False) -> Monoid:
+    def monoid(
+        self, types: Sequence[ValueType], *, nullable: bool = True, subtractable: bool = False
+    ) -> Monoid:
         """Make it concrete. `subtractable` asks for partials that ⊖ may be applied to without end."""
         if len(types) != len(self.columns):
             raise WrongType(f"{self!r} takes {len(self.columns)} column(s), got {len(types)}")

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from windlass.kernels.digests import Undigestible
 
 Function = Callable[..., Any]
 Columns = tuple[np.ndarray[Any, Any], ...]
+
+_serials = count()
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,13 @@ class Monoid:
             tuple(t.dtype.str for t in self.inputs),
             self.nullable,
             self.is_compiled,
+            self.allocates,
             self.commutative,
         )
         try:
             return ":".join([*(digest(part) for part in parts if part is not None), digest_of(shape)])
         except Undigestible:
-            return f"unnamed {id(self)}"
+            return f"unnamed {next(_serials)}"  # not id(self): kernels outlive the monoids they were made for
 
     @property
     def partial_nbytes(self) -> int:

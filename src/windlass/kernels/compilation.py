@@ -74,14 +74,20 @@ def _numba_errors() -> tuple[type[BaseException], ...]:
 
 
 def _reason(message: str) -> str:
-    """The lines of a numba error that tell a user something."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", message)
-    noise = re.compile(
-        r"^(Failed in nopython mode pipeline|During: |File |- Resolution failure|<source missing|Overload of"
-        r"|There are \d+ candidate|\s*$|This error may have been caused|- argument|---|\^|\s*>>>)"
-    )
-    lines = [line.strip() for line in text.splitlines() if not noise.match(line.strip())]
-    return "; ".join(dict.fromkeys(lines[:4])) or text.strip()[:200]
+    """What a user can act on in a numba error: its innermost cause, and the line of code it is about."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", message).splitlines()
+    stages = [k for k, line in enumerate(lines) if "Failed in nopython mode pipeline" in line]
+    innermost = max(stages, key=lambda k: (len(lines[k]) - len(lines[k].lstrip()), k), default=-1)
+    cause: list[str] = []
+    for line in lines[innermost + 1 :]:
+        text = line.strip().removeprefix(">>> ")
+        if text.startswith(("There are ", "During: ", "File ", "raised from ")):
+            break
+        if text and not text.startswith("- Resolution failure"):
+            cause.append(text)
+    where = re.search(r'File "([^"]+)", line (\d+):', "\n".join(lines[innermost + 1 :]))
+    place = f" ({where[1].rpartition('/')[2]}, line {where[2]})" if where else ""
+    return " ".join(cause[:4])[:300] + place if cause else message.strip()[:300]
 
 
 def adopt(function: Any) -> Any:
@@ -92,10 +98,11 @@ def adopt(function: Any) -> Any:
     try:
         name = f"{_word(function)}_{digest(function)}"
     except Undigestible:
-        name = f"{_word(function)}_at_{id(function)}"
+        name = f"{_word(function)}_at_{id(function)}"  # the copy keeps the original, so its id stays taken
     here = sys.modules[__name__]
     if not hasattr(here, name):
         copy = _copy(function, name)
+        copy.__dict__["original"] = function
         _register(copy)
         setattr(here, name, copy)
     return getattr(here, name)
