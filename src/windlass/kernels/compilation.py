@@ -22,6 +22,7 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any
 
+from windlass.kernels.columns import unsigned
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 
 # NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
@@ -40,12 +41,34 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
     """
     from numba import njit
 
+    _teach_numba()
     try:
         name, cacheable = f"{_word(kernel)}_{digest(kernel)}", True
     except Undigestible:
         name, cacheable = _word(kernel), False
     copy = _copy(kernel, name)
     return _Explained(njit(cache=cacheable, _nrt=allocates, **_OPTIONS)(copy))
+
+
+@cache
+def _teach_numba() -> None:
+    """What `unsigned` means in compiled code."""
+    from numba import types
+    from numba.extending import intrinsic, overload
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def as_unsigned(typing_context: Any, i: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return context.cast(builder, arguments[0], signature.args[0], types.uint64)
+
+        return types.uint64(i), generate
+
+    @overload(unsigned, inline="always")  # type: ignore[untyped-decorator]
+    def _(i: Any) -> Any:
+        def convert(i: Any) -> Any:
+            return as_unsigned(i)
+
+        return convert
 
 
 class _Explained:
@@ -85,7 +108,8 @@ def _reason(message: str) -> str:
             break
         if text and not text.startswith("- Resolution failure"):
             cause.append(text)
-    where = re.search(r'File "([^"]+)", line (\d+):', "\n".join(lines[innermost + 1 :]))
+    # Numba's own files are no place a user could look at.
+    where = re.search(r'File "(?!\S*numba/)([^"]+)", line (\d+):', "\n".join(lines[innermost + 1 :]))
     place = f" ({where[1].rpartition('/')[2]}, line {where[2]})" if where else ""
     return " ".join(cause[:4])[:300] + place if cause else message.strip()[:300]
 
@@ -133,6 +157,8 @@ def _register(function: FunctionType) -> None:
 @cache
 def _register_global(function: FunctionType) -> None:
     """A function called through its global name cannot be replaced by a copy: make the original known."""
+    if function is unsigned:
+        return
     _register(function)
     for _, value in referenced(function):
         called = plain(value)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from windlass.aggregates.monoid import Columns, Monoid
-from windlass.kernels import accessors
+from windlass.kernels import accessors, unsigned
 from windlass.stores.rounds import Technique
 from windlass.stores.store import Store
 
@@ -50,7 +50,7 @@ class FlatFIT(Store):
             if tail >= len(links):
                 tail -= len(links)
             store(ring, tail, x)
-            links[tail] = tail + 1 if tail + 1 < len(links) else 0
+            links[unsigned(tail)] = tail + 1 if tail + 1 < len(links) else 0
             return (head, size + 1)
 
         def evict(ring: Any, links: Any, h: Any) -> Any:
@@ -65,21 +65,21 @@ class FlatFIT(Store):
             behind = -1
             p = first
             while True:
-                ahead = links[p]
-                links[p] = behind
+                ahead = links[unsigned(p)]
+                links[unsigned(p)] = behind
                 behind = p
                 p = ahead
                 if p == end:
                     break
             # Backwards: combine, and let everything visited point to the end.
             p = behind
-            behind = links[p]
-            links[p] = end
+            behind = links[unsigned(p)]
+            links[unsigned(p)] = end
             acc = load(ring, p)
             while behind >= 0:
                 p = behind
-                behind = links[p]
-                links[p] = end
+                behind = links[unsigned(p)]
+                links[unsigned(p)] = end
                 acc = combine(load(ring, p), acc)
                 store(ring, p, acc)
             return acc

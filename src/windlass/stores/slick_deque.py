@@ -36,7 +36,7 @@ import numpy as np
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.errors import InvalidArgument, UnsupportedAggregate
-from windlass.kernels import accessors
+from windlass.kernels import accessors, unsigned
 from windlass.stores import rounds
 from windlass.stores.dyadic import same
 from windlass.stores.rounds import Parts, Technique
@@ -96,12 +96,12 @@ class SlickDequeNonInv(SlickDeque):
                 entries -= 1
             tail = (head + entries) & mask
             store(ring, tail, x)
-            links[tail] = youngest + 1
+            links[unsigned(tail)] = youngest + 1
             return (head, size + 1, entries + 1, youngest + 1)
 
         def evict(ring: Any, links: Any, h: Any) -> Any:
             head, size, entries, youngest = h
-            if links[head] == youngest - size + 1:
+            if links[unsigned(head)] == youngest - size + 1:
                 head = (head + 1) & (len(links) - 1)
                 entries -= 1
             return (head, size - 1, entries, youngest)
@@ -115,7 +115,7 @@ class SlickDequeNonInv(SlickDeque):
             low, high = 0, entries - 1  # the first entry of the youngest r is at low … high
             while low < high:
                 middle = (low + high) >> 1
-                if links[(head + middle) & mask] > youngest - r:
+                if links[unsigned((head + middle) & mask)] > youngest - r:
                     high = middle
                 else:
                     low = middle + 1
@@ -227,7 +227,7 @@ def _slide_many_non_inv(p: Parts) -> Any:
             for q in range(k):
                 e = min(at[q] - gone, last)
                 e = max(e, 0)
-                e += links[(head + e) & mask] <= youngest - windows[q]
+                e += links[unsigned((head + e) & mask)] <= youngest - windows[q]
                 at[q] = e
                 answer_at(answers, i * k + q, load(ring, (head + e) & mask))
             i += 1
