@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from windlass.aggregates.evaluation import answer, lifted
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
 from windlass.stores.rounds import Technique
@@ -47,6 +48,7 @@ class DABA(Store):
     def technique(m: Monoid) -> Technique:
         combine = m.combine
         load, store = accessors(m.fields)
+        lift_at, answer_at = lifted(m), answer(m)
 
         def fixup(ring: Any, h: Any) -> Any:
             head, size, f, l, a, agg_ra, agg_b = h  # noqa: E741 (the paper's name)
@@ -85,7 +87,46 @@ class DABA(Store):
                 return load(ring, head)
             return combine(load(ring, head), agg_b)
 
-        return Technique(insert, evict, query)
+        def run(ring: Any, links: Any, h: Any, values: Any, valid: Any, i: Any, n: Any, answers: Any) -> Any:
+            # On a full window both fixups of a round do the same for a long stretch: first they shrink, then they shift.
+            # While no position wraps, such a stretch is a straight line.
+            head, size, f, l, a, agg_ra, agg_b = h  # noqa: E741
+            rounds = min(n - i, len(ring[0]) - 1 - head)
+            if size < len(ring[0]) or size == f + l + l + a or a == 0:
+                return i, h
+            if l > 1:
+                p, s = wrap(ring, head + f), wrap(ring, head + f + l + l)
+                rounds = min(rounds, l >> 1, (len(ring[0]) - p) >> 1, s >> 1)
+                reach = load(ring, s)
+                for j in range(rounds):
+                    store(ring, p, combine(load(ring, p), agg_ra))
+                    reach = combine(load(ring, s - 1), reach)
+                    store(ring, s - 1, reach)
+                    x = lift_at(values, valid, i + j)
+                    store(ring, head + j, x)
+                    agg_b = combine(agg_b, x)
+                    store(ring, p + 1, combine(load(ring, p + 1), agg_ra))
+                    reach = combine(load(ring, s - 2), reach)
+                    store(ring, s - 2, reach)
+                    p += 2
+                    s -= 2
+                    answer_at(answers, i + j, combine(load(ring, head + j + 1), agg_b))
+                if rounds > 0:
+                    return i + rounds, (
+                        head + rounds, size, f + rounds, l - 2 * rounds, a + 2 * rounds, agg_ra, agg_b,
+                    )
+            elif l == 0:
+                rounds = min(rounds, a >> 1)
+                for j in range(rounds):
+                    x = lift_at(values, valid, i + j)
+                    store(ring, head + j, x)
+                    agg_b = combine(agg_b, x)
+                    answer_at(answers, i + j, combine(load(ring, head + j + 1), agg_b))
+                if rounds > 0:
+                    return i + rounds, (head + rounds, size, f + rounds, l, a - 2 * rounds, agg_ra, agg_b)
+            return i, h
+
+        return Technique(insert, evict, query, run=run)
 
     def check_structure(self) -> None:
         super().check_structure()
