@@ -15,6 +15,7 @@ BUILTINS = {
     errors.EmptyWindow: IndexError,
     errors.UnsupportedAggregate: TypeError,
     errors.CorruptSnapshot: ValueError,
+    errors.LawViolation: AssertionError,
     errors.MissingExtra: ImportError,
 }
 

@@ -12,6 +12,7 @@ __all__ = [
     "EmptyWindow",
     "InterpretedAggregate",
     "InvalidArgument",
+    "LawViolation",
     "MissingExtra",
     "OutOfOrder",
     "UnknownColumn",
@@ -54,6 +55,10 @@ class UnsupportedAggregate(WindlassError, TypeError):
 
 class CorruptSnapshot(WindlassError, ValueError):
     """A snapshot that is damaged, or of another version or configuration."""
+
+
+class LawViolation(WindlassError, AssertionError):
+    """An aggregate that breaks a law it declares, such as associativity; the message has a counterexample."""
 
 
 class MissingExtra(WindlassError, ImportError):
