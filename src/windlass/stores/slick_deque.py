@@ -129,6 +129,15 @@ class SlickDequeNonInv(SlickDeque):
     def _many_kernel(self) -> Callable[[Parts], Any]:
         return _slide_many_non_inv
 
+    def _slide_many(self, columns: Columns, valid: Any, n: int, ranges: np.ndarray[Any, Any], arrow: bool) -> Any:
+        self._running = self._bound.allocate(len(ranges))  # what the ranges hold during the run
+        order = np.argsort(ranges, kind="stable")
+        answers = super()._slide_many(columns, valid, n, ranges[order], arrow)
+        back = np.argsort(order, kind="stable")
+        if np.array_equal(back, np.arange(len(back))):
+            return answers
+        return answers.select(back.tolist()) if arrow else answers[:, back]
+
     # The ring holds entries, of which there are fewer than events: it is as large as the deque needs.
 
     def _round_capacity(self, capacity: int) -> int:
@@ -189,14 +198,15 @@ class SlickDequeNonInv(SlickDeque):
 
 
 def _slide_many_non_inv(p: Parts) -> Any:
-    """Every range keeps the entry that answers it. Three things can happen to an entry in a round: it lost against the new event
-    and the new event's entry takes its place, it left the range and the next one follows, or nothing."""
+    """Every range keeps the entry that answers it, its value in `held`. Little happens in a round: the entries that lost
+    against the new event, those of the shortest ranges, give way to it; and an entry that leaves its range, which is
+    known beforehand, gives way to the next. `windows` must rise."""
     insert, evict, _, _, room, _ = p.technique
-    begin, end, lift_at, answer_at, load = p.begin, p.end, p.lifted, p.answer, p.load
+    begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.answer, p.load, p.store
 
     def slide_many(
         header: Any,
-        slots: Any,
+        held: Any,
         ring: Any,
         links: Any,
         values: Any,
@@ -205,33 +215,55 @@ def _slide_many_non_inv(p: Parts) -> Any:
         n: Any,
         windows: Any,
         longest: Any,
-        at: Any,
+        scratch: Any,
         answers: Any,
     ) -> Any:
-        h = begin(header, slots)
+        h = begin(header, held)
         k, mask = len(windows), len(links) - 1
+        at, until = scratch[:k], scratch[k:]  # the entry's number, counted from the first head, and when it leaves
         while h[1] > longest:
             h = evict(ring, links, h)
-        # Distances from the deque's head, found by a walk at the start and carried along from there.
-        for q in range(k):
-            at[q] = 0
-            while at[q] < h[2] - 1 and links[(h[0] + at[q]) & mask] <= h[3] - windows[q]:
-                at[q] += 1
-        while i < n and room(ring, links, h):
-            head = h[0]
-            if h[1] == longest:
-                h = evict(ring, links, h)
-            gone = (h[0] - head) & mask
-            h = insert(ring, links, h, lift_at(values, valid, i))
-            head, last, youngest = h[0], h[2] - 1, h[3]
+        first = 0
+        soonest = h[3]
+        if h[1] > 0:
             for q in range(k):
-                e = min(at[q] - gone, last)
-                e = max(e, 0)
-                e += links[unsigned((head + e) & mask)] <= youngest - windows[q]
-                at[q] = e
-                answer_at(answers, i * k + q, load(ring, (head + e) & mask))
+                at[q] = 0
+                while links[unsigned((h[0] + at[q]) & mask)] <= h[3] - windows[q]:
+                    at[q] += 1
+                slot = (h[0] + at[q]) & mask
+                store(held, q, load(ring, slot))
+                until[q] = links[unsigned(slot)] + windows[q]
+        else:
+            for q in range(k):
+                at[q] = 0
+        while i < n and room(ring, links, h):
+            if h[1] == longest:
+                head = h[0]
+                h = evict(ring, links, h)
+                first += (h[0] - head) & mask
+            x = lift_at(values, valid, i)
+            h = insert(ring, links, h, x)
+            last, now = first + h[2] - 1, h[3]
+            q = 0
+            while q < k and at[q] >= last:
+                at[q] = last
+                store(held, q, x)
+                until[q] = now + windows[q]
+                q += 1
+            if now >= soonest:
+                soonest = now + longest
+                for q in range(k):
+                    if until[q] <= now:
+                        at[q] += 1
+                        slot = (h[0] + at[q] - first) & mask
+                        store(held, q, load(ring, slot))
+                        until[q] = links[unsigned(slot)] + windows[q]
+                    soonest = min(soonest, until[q])
+            row = i * k
+            for q in range(k):
+                answer_at(answers, row + q, load(held, q))
             i += 1
-        end(header, slots, h)
+        end(header, held, h)
         return i
 
     return slide_many
@@ -313,12 +345,16 @@ class SlickDequeInv(SlickDeque):
             assert int(self._header[2]) == int(np.argmax(self._windows)), "the longest range"
 
     def query(self, last: int | None = None) -> Any:
-        if last is None and self._windows is not None:
-            if len(self) > self._windows.max():
-                raise InvalidArgument(
-                    f"the window holds {len(self)} events, but the longest range kept is {self._windows.max()}; evict first"
-                )
+        if last is None:
+            self._check_window(len(self))
         return super().query(last)
+
+    def _check_window(self, events: int) -> None:
+        if self._windows is not None and events > self._windows.max():
+            raise InvalidArgument(
+                f"a window of {events} events, but the longest range kept is {self._windows.max()}: "
+                "evict first, or construct SlickDeque with windows=… that cover it"
+            )
 
     def query_many(self, lasts: Sequence[int]) -> list[Any]:
         ranges = super()._ranges(lasts)
@@ -452,12 +488,14 @@ def _slide_many_inv(p: Parts) -> Any:
                 if leaving >= capacity:
                     leaving -= capacity
                 if w > 1:
-                    for j in range(first, min(w, rounds)):
-                        acc = combine(inverse(acc, load(ring, leaving)), load(block, j))
-                        leaving += 1
-                        if leaving == capacity:
-                            leaving = 0
-                        answer_at(answers, (i + j) * k + q, acc)
+                    j = first
+                    while j < min(w, rounds):  # what leaves was there before the block
+                        stretch = min(min(w, rounds) - j, capacity - leaving)
+                        for d in range(stretch):
+                            acc = combine(inverse(acc, load(ring, leaving + d)), load(block, j + d))
+                            answer_at(answers, (i + j + d) * k + q, acc)
+                        j += stretch
+                        leaving = leaving + stretch if leaving + stretch < capacity else 0
                     for j in range(max(w, first), rounds):
                         acc = combine(inverse(acc, load(block, j - w)), load(block, j))
                         answer_at(answers, (i + j) * k + q, acc)

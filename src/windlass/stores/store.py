@@ -188,6 +188,7 @@ class Store:
             return self._slide_many(columns, valid, n, ranges, arrow)
         if window is not None:
             size = _count(window, "window")
+            self._check_window(size)
             columns, valid, n, arrow = self._read(values)
             needed = min(size, len(self) + n)
             self._reserve_exactly(max(needed, len(self)))
@@ -203,7 +204,7 @@ class Store:
     def _slide_many(
         self, columns: Columns, valid: np.ndarray[Any, Any], n: int, ranges: np.ndarray[Any, Any], arrow: bool
     ) -> Any:
-        longest, scratch = int(ranges.max()), np.zeros(len(ranges), np.int64)
+        longest, scratch = int(ranges.max()), np.zeros(2 * len(ranges), np.int64)
         needed = min(longest, len(self) + n)
         self._reserve_exactly(max(needed, len(self)))
         answers = self._answers(n * len(ranges))
@@ -233,8 +234,13 @@ class Store:
         bad = np.flatnonzero((before < 0) | (counts < 0))
         if len(bad):
             raise EmptyWindow(f"evictions[{bad[0]}] = {counts[bad[0]]} evicts more events than there are")
-        self._reserve_exactly(int(before.max(initial=0)) + 1)
+        most = int(before.max(initial=-1)) + 1
+        self._check_window(most)
+        self._reserve_exactly(most)
         return counts
+
+    def _check_window(self, events: int) -> None:
+        """Refuse a window of so many events, where the technique cannot answer for it."""
 
     def _ranges(self, lasts: Iterable[int]) -> np.ndarray[Any, Any]:
         ranges = [_count(r, "window") for r in lasts]
