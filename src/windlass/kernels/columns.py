@@ -60,6 +60,13 @@ def _accessors(is_row: tuple[bool, ...]) -> tuple[Callable[..., Any], Callable[.
     return _written(source, "load", "store", unsigned=unsigned)
 
 
+def chooser(fields: tuple[Field, ...]) -> Callable[..., Any]:
+    """`choose(condition, a, b)`: a or b, field by field, which compiles to moves where a branch would be guessed wrong."""
+    parts = "".join(f"a[{k}] if condition else b[{k}], " for k in range(len(fields)))
+    (choose,) = _written(f"def choose(condition, a, b):\n    return ({parts})\n", "choose")
+    return choose
+
+
 @cache
 def state_accessors(
     integers: int, running: int, load: Callable[..., Any], store: Callable[..., Any]
@@ -78,7 +85,6 @@ def state_accessors(
     return _written(source, "begin", "end", load=load, store=store)
 
 
-def _written(source: str, *names: str, **scope: Any) -> tuple[Any, Any]:
+def _written(source: str, *names: str, **scope: Any) -> Any:
     exec(compile(source, "<windlass columns>", "exec"), scope)
-    first, second = (scope[name] for name in names)
-    return first, second
+    return tuple(scope[name] for name in names)

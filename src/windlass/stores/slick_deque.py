@@ -34,9 +34,10 @@ from typing import Any
 import numpy as np
 
 from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.evaluation import answer, lifted
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.errors import InvalidArgument, UnsupportedAggregate
-from windlass.kernels import accessors, unsigned
+from windlass.kernels import accessors, chooser, unsigned
 from windlass.stores import rounds
 from windlass.stores.dyadic import same
 from windlass.stores.rounds import Parts, Technique
@@ -88,6 +89,7 @@ class SlickDequeNonInv(SlickDeque):
         selects = m.selects
         assert selects is not None
         load, store = accessors(m.fields)
+        lift_at, answer_at, choose = lifted(m), answer(m), chooser(m.fields)
 
         def insert(ring: Any, links: Any, h: Any, x: Any) -> Any:
             head, size, entries, youngest = h
@@ -124,7 +126,45 @@ class SlickDequeNonInv(SlickDeque):
         def room(ring: Any, links: Any, h: Any) -> Any:
             return h[2] < len(links)
 
-        return Technique(insert, evict, query, suffix, room)
+        def run(ring: Any, links: Any, h: Any, values: Any, valid: Any, i: Any, n: Any, answers: Any) -> Any:
+            # How many entries an event beats is what no processor can predict, and a wrong guess costs more than the rest of
+            # the round. So each turn of this loop makes one comparison and steps, by choosing values and not by a branch,
+            # either back (the last entry is beaten) or on to the next event. What a step back has written is written over.
+            # Both choices, the entry below and the next event, are loaded before it is known which one is needed.
+            head, size, entries, youngest = h
+            mask = len(links) - 1
+            if i >= n or entries == 0 or entries == len(links):
+                return i, h
+            oldest, best = links[unsigned(head)], load(ring, head)
+            last, below = load(ring, (head + entries - 1) & mask), load(ring, (head + entries - 2) & mask)
+            x = lift_at(values, valid, i)
+            while True:
+                if oldest == youngest - size + 1:  # evict: rare, so a branch
+                    head = (head + 1) & mask
+                    entries -= 1
+                    oldest, best = links[unsigned(head)], load(ring, head)
+                following = lift_at(values, valid, min(i + 1, n - 1))
+                deeper = load(ring, (head + entries - 3) & mask)
+                beaten = False
+                if entries > 0:
+                    beaten = selects(last, x)
+                else:
+                    oldest, best = youngest + 1, x
+                tail = (head + entries) & mask
+                store(ring, tail, x)
+                links[unsigned(tail)] = youngest + 1
+                answer_at(answers, i, best)
+                step = int(beaten)
+                entries += 1 - 2 * step
+                youngest += 1 - step
+                i += 1 - step
+                last, below = choose(beaten, below, x), choose(beaten, deeper, last)
+                x = choose(beaten, x, following)
+                if i == n or entries == len(links):
+                    break
+            return i, (head, size, entries, youngest)
+
+        return Technique(insert, evict, query, suffix, room, run)
 
     def _many_kernel(self) -> Callable[[Parts], Any]:
         return _slide_many_non_inv
