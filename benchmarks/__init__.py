@@ -1,0 +1,3 @@
+"""Benchmarks of Windlass: one case a claim, results as files, plots and documents from the files. See
+docs/benchmarks.md.
+"""

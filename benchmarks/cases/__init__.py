@@ -1,0 +1,39 @@
+"""The cases, one file each. A case is a module with
+
+TITLE                       one line
+run(scale) -> rows          measure; yields one dict a measurement
+tables(rows) -> tables      (caption, header, lines) for the terminal and for documents
+findings(rows) -> lines     the ratios and checks that the case is about
+draw(rows) -> figure        from rows that were read from a file
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TypeVar
+
+from benchmarks.workloads import SEED
+
+NAMES = ("single_query", "multi_query", "memory", "latency", "compile_time")
+
+T = TypeVar("T")
+Table = tuple[str, list[str], list[list[str]]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much to run, and where to tell of progress."""
+
+    quick: bool
+    say: Callable[[str], None]
+    seed: int = SEED
+
+    def pick(self, full: T, quick: T) -> T:
+        return quick if self.quick else full
+
+
+def load(name: str) -> ModuleType:
+    return import_module(f"benchmarks.cases.{name}")
