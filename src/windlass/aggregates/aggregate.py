@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import ValueType
 from windlass.errors import InvalidArgument, UnsupportedAggregate, WrongType
@@ -73,10 +71,7 @@ class Aggregate:
         m = self.monoid([c.type for c in read.columns], nullable=read.may_be_null)
         if read.length == 0:
             return evaluation.answer_of_nothing(m)
-        valid = evaluation.all_valid(read.columns)
-        mask = valid if valid is not None else np.ones(read.length if m.nullable else 0, np.bool_)
-        columns = tuple(evaluation.for_kernel(c, m) for c in read.columns)
-        return evaluation.fold(m, columns, mask, read.length)[0].as_py()
+        return evaluation.fold(m, evaluation.events_of(m, read.columns, read.length))[0].as_py()
 
     def __repr__(self) -> str:
         arguments = [column for column in self.columns if column is not None]

@@ -10,25 +10,26 @@ import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import OBJECT, Column
-from windlass.kernels import Field, accessors, compiled
+from windlass.kernels import Field, accessors, compiled, unsigned
 
 Function = Callable[..., Any]
+Events = tuple[Columns, np.ndarray[Any, Any], int]  # columns, validity (empty if no nulls can be), number of events
 Answers = tuple[Columns, np.ndarray[Any, Any]]  # result columns, and which rows have an answer
 
 _kernels: dict[Any, Function] = {}
 
 
 def lifted(m: Monoid) -> Function:
-    """`lifted(values, valid, i)`: the partial of event i; a null gives the identity."""
+    """`lifted(events, i)`: the partial of event i of (columns, validity, number); a null gives the identity."""
     lift, identity = m.lift, m.identity
     load, _ = accessors(tuple(Field("value", t.dtype) for t in m.inputs))
 
-    def lift_value(values: Any, valid: Any, i: Any) -> Any:
-        return lift(*load(values, i))
+    def lift_value(events: Any, i: Any) -> Any:
+        return lift(*load(events[0], i))
 
-    def lift_nullable(values: Any, valid: Any, i: Any) -> Any:
-        if valid[i]:
-            return lift(*load(values, i))
+    def lift_nullable(events: Any, i: Any) -> Any:
+        if events[1][unsigned(i)]:
+            return lift(*load(events[0], i))
         return identity()
 
     return lift_nullable if m.nullable and m.inputs else lift_value
@@ -43,8 +44,8 @@ def answer(m: Monoid) -> Function:
         store(answers[0], i, lower(x))
 
     def answer_if_defined(answers: Any, i: Any, x: Any) -> Any:
-        ok = defined(x)
-        answers[1][i] = ok
+        ok = defined(x)  # type: ignore[misc]
+        answers[1][unsigned(i)] = ok
         if ok:
             store(answers[0], i, lower(x))
 
@@ -53,31 +54,40 @@ def answer(m: Monoid) -> Function:
 
 def kernel(m: Monoid, make: Callable[[], Function], *key: Any) -> Function:
     """A loop over this monoid's functions, compiled if they can be; made once for all monoids of one key."""
-    found = _kernels.get((m.key, *key))
-    if found is None:
+    if not m.is_compiled or m.key is None:
+        cache, name = m.own_kernels, key
+    else:
+        cache, name = _kernels, (m.key, *key)
+    if name not in cache:
         function = make()
-        found = compiled(function, allocates=m.allocates) if m.is_compiled else function
-        _kernels[(m.key, *key)] = found
-    return found
+        cache[name] = compiled(function, allocates=m.allocates) if m.is_compiled else function
+    return cache[name]
 
 
-def fold(m: Monoid, columns: Columns, valid: np.ndarray[Any, Any], n: int) -> pa.Array:
-    """The answer over all n events, as an array of one."""
+def fold(m: Monoid, events: Events) -> pa.Array:
+    """The answer over all events, as an array of one."""
     answers = empty_answers(m, 1)
-    kernel(m, lambda: _fold_kernel(m), "fold")(columns, valid, n, answers)
+    kernel(m, lambda: _fold_kernel(m), "fold")(events, answers)
     return finish(m, answers)
 
 
 def _fold_kernel(m: Monoid) -> Function:
     combine, lift_at, answer_at = m.combine, lifted(m), answer(m)
 
-    def fold(values: Any, valid: Any, n: Any, answers: Any) -> Any:
-        acc = lift_at(values, valid, 0)
-        for i in range(1, n):
-            acc = combine(acc, lift_at(values, valid, i))
+    def fold(events: Any, answers: Any) -> Any:
+        acc = lift_at(events, 0)
+        for i in range(1, events[2]):
+            acc = combine(acc, lift_at(events, i))
         answer_at(answers, 0, acc)
 
     return fold
+
+
+def events_of(m: Monoid, columns: Sequence[Column], n: int) -> Events:
+    """Columns as kernels take them. Interpreted functions get Python numbers: they have no surprises of fixed width."""
+    valid = all_valid(columns)
+    mask = valid if valid is not None else np.ones(n if m.nullable else 0, np.bool_)
+    return tuple(c.values if m.is_compiled else c.values.astype(OBJECT) for c in columns), mask, n
 
 
 def empty_answers(m: Monoid, n: int) -> Answers:
@@ -98,11 +108,6 @@ def answer_of_nothing(m: Monoid) -> Any:
     answers = empty_answers(m, 1)
     answer(m)(answers, 0, m.identity())
     return finish(m, answers)[0].as_py()
-
-
-def for_kernel(column: Column, m: Monoid) -> np.ndarray[Any, Any]:
-    """Interpreted functions get Python numbers: they have no surprises of fixed width."""
-    return column.values if m.is_compiled or column.values.dtype == OBJECT else column.values.astype(OBJECT)
 
 
 def all_valid(columns: Sequence[Column]) -> np.ndarray[Any, Any] | None:

@@ -70,8 +70,13 @@ class Monoid:
         return self.interpreted is None
 
     @cached_property
-    def key(self) -> str:
-        """Names what this monoid computes; monoids of one key share compiled kernels."""
+    def own_kernels(self) -> dict[Any, Function]:
+        """Kernels that no other monoid can share: interpreted ones, and those whose functions have no digest."""
+        return {}
+
+    @cached_property
+    def key(self) -> str | None:
+        """Names what this monoid computes; monoids of one key share compiled kernels. None if it cannot be named."""
         parts = [self.lift, self.combine, self.lower, self.identity, self.inverse, self.selects, self.defined]
         shape = (
             tuple((f.name, f.dtype.str, f.shape) for f in self.fields + self.result_fields),

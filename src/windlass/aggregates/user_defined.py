@@ -257,6 +257,8 @@ class _Binding:
                 return self._compiled()
             except CannotCompile as error:
                 reason = str(error)
+            except Exception as error:  # plain Python ran the same sample, so this is numba failing in its own way
+                reason = f"numba failed with {type(error).__name__}: {error}"
         return self._monoid(tuple(Field(f.name, OBJECT) for f in self.fields), reason)
 
     def _reason_not_to_compile(self) -> str | None:
@@ -289,7 +291,7 @@ class _Binding:
         lift, combine, lower = self.parts["lift"], self.parts["combine"], self.parts["lower"]
         inverse, selects = self.parts["inverse"], self.parts["selects"]
         if self.bare:
-            lift, combine, inverse, selects = _bare(lift, combine, inverse, selects)
+            lift, combine, inverse, selects = _bare(len(self.types), lift, combine, inverse, selects)
         if interpreted is None:
             lift, combine = self._exact(lift, "lift"), self._exact(combine, "combine")
             inverse = inverse and self._exact(inverse, "inverse")
@@ -352,9 +354,10 @@ class _Binding:
 def _probe(m: Monoid) -> None:
     """Compile everything the user wrote, on one sample."""
     columns = tuple(np.array([_sample(t.arrow, 1)], t.dtype) for t in m.inputs)
-    evaluation.fold(m, columns, np.zeros(0, np.bool_), 1)
+    events = (columns, np.zeros(0, np.bool_), 1)
+    evaluation.fold(m, events)
     if m.inverse is not None or m.selects is not None:
-        evaluation.kernel(m, lambda: _others(m), "inverse and selects")(columns, m.allocate(1))
+        evaluation.kernel(m, lambda: _others(m), "inverse and selects")(events, m.allocate(1))
 
 
 def _others(m: Monoid) -> Function:
@@ -365,15 +368,15 @@ def _others(m: Monoid) -> Function:
 
     if inverse is None:
 
-        def others(values: Any, out: Any) -> Any:
-            x = lift_at(values, out, 0)
+        def others(events: Any, out: Any) -> Any:
+            x = lift_at(events, 0)
             store(out, 0, x)
             return bool(selects(x, x))
 
     else:
 
-        def others(values: Any, out: Any) -> Any:
-            x = lift_at(values, out, 0)
+        def others(events: Any, out: Any) -> Any:
+            x = lift_at(events, 0)
             store(out, 0, inverse(x, x))
             return True
 
@@ -383,11 +386,13 @@ def _others(m: Monoid) -> Function:
 # ---------------------------------------------------------------------- fitting the functions to the scheme
 
 
-def _bare(lift: Any, combine: Any, inverse: Any, selects: Any) -> tuple[Any, Any, Any, Any]:
+def _bare(arity: int, lift: Any, combine: Any, inverse: Any, selects: Any) -> tuple[Any, Any, Any, Any]:
     """The functions over partials that are one value, as functions over tuples of one."""
-
-    def lift_(*values: Any) -> Any:
-        return (lift(*values),)
+    # Written out, because numba does not call a builtin such as `float` with *values.
+    values = ", ".join(f"v{k}" for k in range(arity))
+    scope: dict[str, Any] = {}
+    exec(f"def make(lift):\n    def lift_({values}):\n        return (lift({values}),)\n    return lift_\n", scope)
+    lift_ = scope["make"](lift)
 
     def combine_(a: Any, b: Any) -> Any:
         return (combine(a[0], b[0]),)

@@ -91,9 +91,9 @@ class _Explained:
 
 @cache
 def _numba_errors() -> tuple[type[BaseException], ...]:
-    from numba.core.errors import NumbaError
+    from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
-    return (NumbaError, NotImplementedError)
+    return (NumbaError, UnsupportedBytecodeError, NotImplementedError)
 
 
 def _reason(message: str) -> str:

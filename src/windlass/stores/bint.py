@@ -27,7 +27,8 @@ from typing import Any
 
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
-from windlass.stores.dyadic import DyadicStore, cover_ring, same
+from windlass.stores.dyadic import DyadicStore, cover_ring
+from windlass.stores.layout import same
 from windlass.stores.rounds import Technique
 
 
@@ -81,7 +82,7 @@ class BInt(DyadicStore):
                 covered = range((node - first) * width, (node - first + 1) * width)
                 whole = all(p in live for p in covered) and not (head in covered[1:] and size == leaves)
                 if whole:
-                    assert same(
-                        load(tree, node), m.combine(load(tree, 2 * node), load(tree, 2 * node + 1))
-                    ), f"2: {node}"
+                    assert same(load(tree, node), m.combine(load(tree, 2 * node), load(tree, 2 * node + 1))), (
+                        f"2: {node}"
+                    )
             width, first = 2 * width, first >> 1

@@ -51,11 +51,11 @@ class DABA(Store):
         lift_at, answer_at = lifted(m), answer(m)
 
         def fixup(ring: Any, h: Any) -> Any:
-            head, size, f, l, a, agg_ra, agg_b = h  # noqa: E741 (the paper's name)
+            head, size, f, l, a, agg_ra, agg_b = h  # the paper's names
             if f + l + a == 0:  # no front is left: whatever there is, one event at most, becomes it
                 return (head, size, size, l, a, agg_ra, agg_b)
             if l + a == 0 and f + f == size:  # flip: F becomes L, B becomes R
-                f, l = 0, f  # noqa: E741
+                f, l = 0, f
                 agg_ra = agg_b
             if l + a > 0:
                 if l == 0:  # shift: the first of A already reaches to its end, so it is F's last
@@ -66,32 +66,32 @@ class DABA(Store):
                     if a > 0:
                         p = wrap(ring, head + f + l + l - 1)
                         store(ring, p, combine(load(ring, p), load(ring, wrap(ring, p + 1))))
-                    l -= 1  # noqa: E741
+                    l -= 1
                     a += 1
                 f += 1
             return (head, size, f, l, a, agg_ra, agg_b)
 
         def insert(ring: Any, links: Any, h: Any, x: Any) -> Any:
-            head, size, f, l, a, agg_ra, agg_b = h  # noqa: E741
+            head, size, f, l, a, agg_ra, agg_b = h
             store(ring, wrap(ring, head + size), x)
             agg_b = combine(agg_b, x) if size > f + l + l + a else x
             return fixup(ring, (head, size + 1, f, l, a, agg_ra, agg_b))
 
         def evict(ring: Any, links: Any, h: Any) -> Any:
-            head, size, f, l, a, agg_ra, agg_b = h  # noqa: E741
+            head, size, f, l, a, agg_ra, agg_b = h
             return fixup(ring, (wrap(ring, head + 1), size - 1, f - 1, l, a, agg_ra, agg_b))
 
         def query(ring: Any, links: Any, h: Any) -> Any:
-            head, size, f, l, a, agg_ra, agg_b = h  # noqa: E741
+            head, size, f, l, a, agg_ra, agg_b = h
             if size == f + l + l + a:
                 return load(ring, head)
             return combine(load(ring, head), agg_b)
 
-        def run(ring: Any, links: Any, h: Any, values: Any, valid: Any, i: Any, n: Any, answers: Any) -> Any:
+        def run(ring: Any, links: Any, h: Any, events: Any, i: Any, answers: Any) -> Any:
             # On a full window both fixups of a round do the same for a long stretch: first they shrink, then they shift.
             # While no position wraps, such a stretch is a straight line.
-            head, size, f, l, a, agg_ra, agg_b = h  # noqa: E741
-            rounds = min(n - i, len(ring[0]) - 1 - head)
+            head, size, f, l, a, agg_ra, agg_b = h
+            rounds = min(events[2] - i, len(ring[0]) - 1 - head)
             if size < len(ring[0]) or size == f + l + l + a or a == 0:
                 return i, h
             if l > 1:
@@ -102,7 +102,7 @@ class DABA(Store):
                     store(ring, p, combine(load(ring, p), agg_ra))
                     reach = combine(load(ring, s - 1), reach)
                     store(ring, s - 1, reach)
-                    x = lift_at(values, valid, i + j)
+                    x = lift_at(events, i + j)
                     store(ring, head + j, x)
                     agg_b = combine(agg_b, x)
                     store(ring, p + 1, combine(load(ring, p + 1), agg_ra))
@@ -113,12 +113,18 @@ class DABA(Store):
                     answer_at(answers, i + j, combine(load(ring, head + j + 1), agg_b))
                 if rounds > 0:
                     return i + rounds, (
-                        head + rounds, size, f + rounds, l - 2 * rounds, a + 2 * rounds, agg_ra, agg_b,
+                        head + rounds,
+                        size,
+                        f + rounds,
+                        l - 2 * rounds,
+                        a + 2 * rounds,
+                        agg_ra,
+                        agg_b,
                     )
             elif l == 0:
                 rounds = min(rounds, a >> 1)
                 for j in range(rounds):
-                    x = lift_at(values, valid, i + j)
+                    x = lift_at(events, i + j)
                     store(ring, head + j, x)
                     agg_b = combine(agg_b, x)
                     answer_at(answers, i + j, combine(load(ring, head + j + 1), agg_b))
@@ -130,7 +136,7 @@ class DABA(Store):
 
     def check_structure(self) -> None:
         super().check_structure()
-        f, l, a = (int(v) for v in self._header[2:])  # noqa: E741
+        f, l, a = (int(v) for v in self._header[2:])
         b = len(self) - f - 2 * l - a
         assert min(f, l, a, b) >= 0 and (f > 0 or len(self) == 0), "1: lengths"
         if len(self) > 0:

@@ -20,6 +20,7 @@ import numpy as np
 from windlass.aggregates.evaluation import kernel
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors
+from windlass.stores.layout import Integers
 from windlass.stores.store import Store
 
 Function = Callable[..., Any]
@@ -80,27 +81,27 @@ class DyadicStore(Store):
     def _round_capacity(self, capacity: int) -> int:
         return 1 << max(0, capacity - 1).bit_length()
 
-    def _slots(self, capacity: int) -> int:
-        return 2 * capacity
+    def _allocate(self, monoid: Monoid, capacity: int) -> Columns:
+        return monoid.allocate(2 * capacity)
 
-    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
+    def live(self) -> tuple[Columns, Integers]:
         leaves = self._capacity
         order = leaves + (int(self._header[0]) + np.arange(len(self))) % leaves
         return tuple(column[order] for column in self._ring), np.zeros(0, np.int64)
 
-    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
-        size = len(self)
-        self._ring = self._allocate(self._bound, capacity)
-        for new, live in zip(self._ring, columns, strict=True):
-            new[capacity : capacity + size] = live
-        self._capacity = capacity
-        self._header = self._live_header()
-        kernel(self._bound, lambda: build_kernel(self._bound), "dyadic build")(self._ring, self._built(size))
-
-    def _live_header(self) -> np.ndarray[Any, Any]:
+    def live_header(self) -> Integers:
         header = np.zeros_like(self._header)
         header[1] = len(self)
         return header
+
+    def lay_out(self, columns: Columns, links: Integers, capacity: int) -> None:
+        leaves, size = self._round_capacity(capacity), len(self)
+        self._capacity = leaves
+        self._ring = self._allocate(self._bound, leaves)
+        for new, alive in zip(self._ring, columns, strict=True):
+            new[leaves : leaves + size] = alive
+        self._header = self.live_header()
+        kernel(self._bound, lambda: build_kernel(self._bound), "dyadic build")(self._ring, self._built(size))
 
     def _built(self, size: int) -> int:
         """How many leaves, from the first, have their nodes computed when the tree is laid out anew."""
@@ -122,16 +123,3 @@ def build_kernel(m: Monoid) -> Function:
             width <<= 1
 
     return build
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two partials are equal, NaN being equal to itself; for checks of invariants."""
-    return all(_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _equal(x: Any, y: Any) -> bool:
-    if isinstance(x, tuple | list):
-        return len(x) == len(y) and all(_equal(i, j) for i, j in zip(x, y, strict=True))
-    if isinstance(x, np.ndarray):
-        return bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f"))
-    return bool(x == y) or (x != x and y != y) or (isinstance(x, float) and bool(np.isclose(x, y, rtol=1e-9)))

@@ -30,7 +30,8 @@ from typing import Any
 
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors
-from windlass.stores.dyadic import DyadicStore, cover_ring, same
+from windlass.stores.dyadic import DyadicStore, cover_ring
+from windlass.stores.layout import cleared, same
 from windlass.stores.rounds import Technique
 
 
@@ -76,13 +77,7 @@ class FlatFAT(DyadicStore):
         return Technique(insert, evict, query, suffix)
 
     def _allocate(self, monoid: Monoid, capacity: int) -> Columns:
-        tree = super()._allocate(monoid, capacity)
-        for column, value in zip(tree, monoid.identity(), strict=True):
-            if column.ndim > 1:
-                column[:] = value
-            else:
-                column.fill(value)
-        return tree
+        return cleared(monoid, 2 * capacity)
 
     def _built(self, size: int) -> int:
         return self._capacity

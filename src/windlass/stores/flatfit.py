@@ -29,6 +29,7 @@ import numpy as np
 
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors, unsigned
+from windlass.stores.layout import Integers
 from windlass.stores.rounds import Technique
 from windlass.stores.store import Store
 
@@ -99,22 +100,23 @@ class FlatFIT(Store):
 
         return Technique(insert, evict, query, suffix)
 
-    def _links_for(self, capacity: int) -> np.ndarray[Any, Any]:
+    def _links_for(self, capacity: int) -> Integers:
         return np.zeros(capacity, np.int64)
 
-    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
-        columns, _ = super()._live()
-        head, size = int(self._header[0]), len(self)
-        order = (head + np.arange(size)) % self._capacity
+    def live(self) -> tuple[Columns, Integers]:
+        """Pointers as distances from the oldest event."""
+        columns, _ = super().live()
+        head = int(self._header[0])
+        order = (head + np.arange(len(self))) % self._capacity
         distance = (self._links[order] - head) % self._capacity
         distance[distance == 0] = self._capacity  # the end of a full ring
         return columns, distance
 
-    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
-        super()._lay_out(columns, links, capacity)
-        self._links[: len(links)] = links % capacity
+    def lay_out(self, columns: Columns, links: Integers, capacity: int) -> None:
+        super().lay_out(columns, links, capacity)
+        self._links[: len(links)] = links % self._capacity
 
     def check_structure(self) -> None:
         super().check_structure()
-        _, distance = self._live()
+        _, distance = self.live()
         assert (distance > np.arange(len(self))).all() and (distance <= len(self)).all(), "1: pointers"

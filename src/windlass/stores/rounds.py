@@ -1,7 +1,9 @@
 """The loops around a technique, written once for all of them.
 
 A technique is a few functions over `(ring, links, h)`: `ring` holds partials as columns, `links` integers beside them,
-and `h` is the rest of the state as one tuple that begins with `(head, size, …)`. A round is evict, insert, query.
+and `h` is the rest of the state as one tuple that begins with `(head, size, …)`. Between calls the integers of `h` rest in
+`header` and its partials in `slots`; `state` is `(header, slots, ring, links)`. `events` are `(columns, validity, number)`.
+A round is evict, insert, query.
 Because `h` is a value and not an object, the compiled loop below keeps it in registers, and because the loop calls
 the very functions that single events go through, the bulk form of a technique *is* the technique: the same ⊕ calls,
 the same state left behind.
@@ -26,7 +28,7 @@ def always_room(ring: Any, links: Any, h: Any) -> Any:
     return True
 
 
-def no_run(ring: Any, links: Any, h: Any, values: Any, valid: Any, i: Any, n: Any, answers: Any) -> Any:
+def no_run(ring: Any, links: Any, h: Any, events: Any, i: Any, answers: Any) -> Any:
     """Most techniques have no straight stretch of rounds worth a loop of its own."""
     return i, h
 
@@ -73,12 +75,11 @@ def insert_kernel(p: Parts) -> Function:
     insert, room = p.technique.insert, p.technique.room
     begin, end, lift_at = p.begin, p.end, p.lifted
 
-    def insert_many(
-        header: Any, slots: Any, ring: Any, links: Any, values: Any, valid: Any, i: Any, n: Any
-    ) -> Any:
+    def insert_many(state: Any, events: Any, i: Any) -> Any:
+        header, slots, ring, links = state
         h = begin(header, slots)
-        while i < n and room(ring, links, h):
-            h = insert(ring, links, h, lift_at(values, valid, i))
+        while i < events[2] and room(ring, links, h):
+            h = insert(ring, links, h, lift_at(events, i))
             i += 1
         end(header, slots, h)
         return i
@@ -89,7 +90,8 @@ def insert_kernel(p: Parts) -> Function:
 def evict_kernel(p: Parts) -> Function:
     evict, begin, end = p.technique.evict, p.begin, p.end
 
-    def evict_many(header: Any, slots: Any, ring: Any, links: Any, count: Any) -> Any:
+    def evict_many(state: Any, count: Any) -> Any:
+        header, slots, ring, links = state
         h = begin(header, slots)
         for _ in range(count):
             h = evict(ring, links, h)
@@ -101,7 +103,8 @@ def evict_kernel(p: Parts) -> Function:
 def query_kernel(p: Parts) -> Function:
     query, begin, answer_at = p.technique.query, p.begin, p.answer
 
-    def query_one(header: Any, slots: Any, ring: Any, links: Any, answers: Any) -> Any:
+    def query_one(state: Any, answers: Any) -> Any:
+        header, slots, ring, links = state
         answer_at(answers, 0, query(ring, links, begin(header, slots)))
 
     return query_one
@@ -109,8 +112,10 @@ def query_kernel(p: Parts) -> Function:
 
 def suffix_kernel(p: Parts) -> Function:
     suffix, begin, answer_at = p.technique.suffix, p.begin, p.answer
+    assert suffix is not None
 
-    def query_suffixes(header: Any, slots: Any, ring: Any, links: Any, ranges: Any, answers: Any) -> Any:
+    def query_suffixes(state: Any, ranges: Any, answers: Any) -> Any:
+        header, slots, ring, links = state
         h = begin(header, slots)
         for q in range(len(ranges)):
             answer_at(answers, q, suffix(ring, links, h, q, min(ranges[q], h[1])))
@@ -119,35 +124,25 @@ def suffix_kernel(p: Parts) -> Function:
 
 
 def slide_kernel(p: Parts) -> Function:
-    """A window of `window` events slides over the values: one answer a round. Returns how many rounds fitted."""
+    """A window of `window` events slides over the events: one answer a round. Returns how many rounds fitted."""
     insert, evict, query, _, room, run = p.technique
     begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
 
-    def slide(
-        header: Any,
-        slots: Any,
-        ring: Any,
-        links: Any,
-        values: Any,
-        valid: Any,
-        i: Any,
-        n: Any,
-        window: Any,
-        answers: Any,
-    ) -> Any:
+    def slide(state: Any, events: Any, i: Any, window: Any, answers: Any) -> Any:
+        header, slots, ring, links = state
+        n = events[2]
         h = begin(header, slots)
         while h[1] > window:
             h = evict(ring, links, h)
         while i < n and h[1] < window and room(ring, links, h):
-            h = insert(ring, links, h, lift_at(values, valid, i))
+            h = insert(ring, links, h, lift_at(events, i))
             answer_at(answers, i, query(ring, links, h))
             i += 1
         while i < n and room(ring, links, h):
             h = evict(ring, links, h)
-            h = insert(ring, links, h, lift_at(values, valid, i))
+            h = insert(ring, links, h, lift_at(events, i))
             answer_at(answers, i, query(ring, links, h))
-            i += 1
-            i, h = run(ring, links, h, values, valid, i, n, answers)
+            i, h = run(ring, links, h, events, i + 1, answers)
         end(header, slots, h)
         return i
 
@@ -158,28 +153,17 @@ def slide_many_kernel(p: Parts) -> Function:
     """Answers for several ranges at each slide: of k queries, query q of round i goes to row i·k + q."""
     insert, evict, _, suffix, room, _ = p.technique
     begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
+    assert suffix is not None
 
-    def slide_many(
-        header: Any,
-        slots: Any,
-        ring: Any,
-        links: Any,
-        values: Any,
-        valid: Any,
-        i: Any,
-        n: Any,
-        windows: Any,
-        longest: Any,
-        scratch: Any,
-        answers: Any,
-    ) -> Any:
+    def slide_many(state: Any, events: Any, i: Any, windows: Any, longest: Any, scratch: Any, answers: Any) -> Any:
+        header, slots, ring, links = state
         h = begin(header, slots)
         while h[1] > longest:
             h = evict(ring, links, h)
-        while i < n and room(ring, links, h):
+        while i < events[2] and room(ring, links, h):
             if h[1] == longest:
                 h = evict(ring, links, h)
-            h = insert(ring, links, h, lift_at(values, valid, i))
+            h = insert(ring, links, h, lift_at(events, i))
             for q in range(len(windows)):
                 answer_at(answers, i * len(windows) + q, suffix(ring, links, h, q, min(windows[q], h[1])))
             i += 1
@@ -194,23 +178,13 @@ def roll_kernel(p: Parts) -> Function:
     insert, evict, query, _, room, _ = p.technique
     begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
 
-    def roll(
-        header: Any,
-        slots: Any,
-        ring: Any,
-        links: Any,
-        values: Any,
-        valid: Any,
-        i: Any,
-        n: Any,
-        evictions: Any,
-        answers: Any,
-    ) -> Any:
+    def roll(state: Any, events: Any, i: Any, evictions: Any, answers: Any) -> Any:
+        header, slots, ring, links = state
         h = begin(header, slots)
-        while i < n and room(ring, links, h):
+        while i < events[2] and room(ring, links, h):
             for _ in range(evictions[i]):
                 h = evict(ring, links, h)
-            h = insert(ring, links, h, lift_at(values, valid, i))
+            h = insert(ring, links, h, lift_at(events, i))
             answer_at(answers, i, query(ring, links, h))
             i += 1
         end(header, slots, h)

@@ -16,37 +16,39 @@ import base64
 import hashlib
 import json
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import ValueType, value_type
 from windlass.errors import CorruptSnapshot
 from windlass.stores.objects import decode, encode
+
+if TYPE_CHECKING:
+    from windlass.stores.store import Store
 
 MAGIC = b"WINDLASS"
 FORMAT = 1
 _DIGEST = 16
 
 
-def pack(kind: str, layout: int, aggregate: Aggregate, state: dict[str, Any] | None) -> bytes:
-    """`state`: the monoid, and what is live: header, options (JSON), links, columns and running partials."""
-    head: dict[str, Any] = {"technique": kind, "layout": layout, "aggregate": _identity(aggregate), "bound": False}
+def pack(store: Store) -> bytes:
+    head: dict[str, Any] = _kind(store) | {"layout": store.layout, "bound": store._monoid is not None}
     body = b""
-    if state is not None:
-        m: Monoid = state["monoid"]
-        arrays = [state["links"], *state["columns"], *state["running"]]
+    if store._monoid is not None:
+        m = store._monoid
+        columns, links = store.live()
+        running = tuple(column[: len(store.running)] for column in store._running)
+        arrays = [links, *columns, *running]
         parts = [_write(array, m) for array in arrays]
         head |= {
-            "bound": True,
             "types": _types_to_text(m.inputs),
             "nullable": m.nullable,
             "fields": _fields(m),
-            "header": [int(v) for v in state["header"]],
-            "options": state["options"],
+            "header": [int(v) for v in store.live_header()],
+            "options": store.options(),
             "arrays": [[str(a.dtype), list(a.shape), len(part)] for a, part in zip(arrays, parts, strict=True)],
         }
         body = b"".join(parts)
@@ -55,9 +57,56 @@ def pack(kind: str, layout: int, aggregate: Aggregate, state: dict[str, Any] | N
     return data + hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-def unpack(data: bytes, kind: str, layout: int, aggregate: Aggregate) -> dict[str, Any] | None:
-    """The head with the arrays in it; None for a store that was not bound yet. Raises CorruptSnapshot."""
-    data = bytes(data)
+def take_over(store: Store, data: bytes) -> None:
+    """Fill a fresh store from a snapshot; raises CorruptSnapshot, and then the fresh store is of no use."""
+    try:
+        head, body = _open(bytes(data))
+        if head["technique"] != _kind(store)["technique"] or head["aggregate"] != _kind(store)["aggregate"]:
+            raise CorruptSnapshot(
+                f"the snapshot is of a {head['technique']} over {_describe(head['aggregate'])}, "
+                f"not of a {type(store).__name__} over {store.aggregate!r}"
+            )
+        if head["layout"] > store.layout:
+            raise CorruptSnapshot(
+                f"the snapshot of {type(store).__name__} was written by a newer Windlass; upgrade to read it"
+            )
+        if head["bound"]:
+            _fill(store, head, body)
+    except CorruptSnapshot:
+        raise
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        AssertionError,
+        pa.ArrowException,
+    ) as e:
+        raise CorruptSnapshot(f"the snapshot's state is impossible: {type(e).__name__}: {e}") from e
+
+
+def _fill(store: Store, head: dict[str, Any], body: bytes) -> None:
+    store.set_options(head["options"])
+    store.bind(_types_from_text(head["types"]), head["nullable"])
+    m = store._bound
+    if head["fields"] != _fields(m):
+        raise CorruptSnapshot(f"the snapshot's partials have other fields: {head['fields']}, expected {_fields(m)}")
+    links, columns, running = _arrays(head["arrays"], body, m)
+    header = np.array(head["header"], np.int64)
+    if header.shape != store._header.shape or any(len(c) != len(store.running) for c in running):
+        raise CorruptSnapshot("the snapshot's integers do not fit this technique")
+    store._header = header
+    if len(store) < 0 or any(len(c) != store.live_slots() for c in columns):
+        raise CorruptSnapshot("the snapshot's sizes contradict each other")
+    store.lay_out(columns, links, store.live_slots())
+    for slots, saved in zip(store._running, running, strict=True):
+        slots[: len(saved)] = saved
+    store.check_structure()
+
+
+def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
     if not data.startswith(MAGIC) or len(data) < len(MAGIC) + 8 + _DIGEST:
         raise CorruptSnapshot("these bytes are not a Windlass snapshot")
     if hashlib.blake2b(data[:-_DIGEST], digest_size=_DIGEST).digest() != data[-_DIGEST:]:
@@ -66,43 +115,24 @@ def unpack(data: bytes, kind: str, layout: int, aggregate: Aggregate) -> dict[st
     if form > FORMAT:
         raise CorruptSnapshot(f"the snapshot has format {form}; this version of Windlass reads up to {FORMAT}")
     start = len(MAGIC) + 8
-    try:
-        head = json.loads(data[start : start + length])
-        found = (head["technique"], head["aggregate"])
-        if found != (kind, _identity(aggregate)):
-            raise CorruptSnapshot(
-                f"the snapshot is of a {found[0]} over {_describe(found[1])}, not of a {kind} over {aggregate!r}"
-            )
-        if head["layout"] > layout:
-            raise CorruptSnapshot(f"the snapshot of {kind} was written by a newer version of Windlass; upgrade to read it")
-        if not head["bound"]:
-            return None
-        head["types"] = _types_from_text(head["types"])
-        head["arrays"] = _slice(head["arrays"], data[start + length : -_DIGEST])
-        return dict(head)
-    except CorruptSnapshot:
-        raise
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, pa.ArrowException) as error:
-        raise CorruptSnapshot(f"the snapshot's head cannot be read: {error}") from error
+    return json.loads(data[start : start + length]), data[start + length : -_DIGEST]
 
 
-def read_arrays(head: dict[str, Any], m: Monoid, running: int) -> tuple[np.ndarray[Any, Any], Columns, Columns]:
+def _arrays(described: list[Any], body: bytes, m: Monoid) -> tuple[np.ndarray[Any, Any], Columns, Columns]:
     """Links, live columns and running partials, of just the dtypes and shapes that the monoid's fields have."""
-    if head["fields"] != _fields(m):
-        raise CorruptSnapshot(f"the snapshot's partials have other fields: {head['fields']}, expected {_fields(m)}")
-    expected = 1 + 2 * len(m.fields)
-    if len(head["arrays"]) != expected:
-        raise CorruptSnapshot(f"the snapshot has {len(head['arrays'])} arrays, expected {expected}")
-    dtypes = [("int64", ())] + [(str(f.dtype), f.shape) for f in m.fields] * 2
-    arrays = []
-    for (dtype, shape, raw), (wanted, inner) in zip(head["arrays"], dtypes, strict=True):
-        if dtype != wanted or tuple(shape[1:]) != inner:
-            raise CorruptSnapshot(f"an array of the snapshot is {dtype}{shape}, expected {wanted} of {inner}")
-        arrays.append(_read(dtype, tuple(shape), raw, m))
-    links, columns, slots = arrays[0], tuple(arrays[1 : 1 + len(m.fields)]), tuple(arrays[1 + len(m.fields) :])
-    if len({len(c) for c in columns}) > 1 or any(len(c) != running for c in slots):
-        raise CorruptSnapshot("the snapshot's columns differ in length")
-    return links, columns, slots
+    wanted = [("int64", ())] + [(str(f.dtype), f.shape) for f in m.fields] * 2
+    if len(described) != len(wanted):
+        raise CorruptSnapshot(f"the snapshot has {len(described)} arrays, expected {len(wanted)}")
+    arrays, at = [], 0
+    for (dtype, shape, length), (expected, inner) in zip(described, wanted, strict=True):
+        if dtype != expected or tuple(shape[1:]) != inner or length < 0:
+            raise CorruptSnapshot(f"an array of the snapshot is {dtype}{shape}, expected {expected} of {inner}")
+        arrays.append(_read(dtype, tuple(shape), body[at : at + length], m))
+        at += length
+    if at != len(body):
+        raise CorruptSnapshot(f"the snapshot has {len(body)} bytes of arrays, its head tells of {at}")
+    width = len(m.fields)
+    return arrays[0], tuple(arrays[1 : 1 + width]), tuple(arrays[1 + width :])
 
 
 def _write(array: np.ndarray[Any, Any], m: Monoid) -> bytes:
@@ -128,23 +158,15 @@ def _read(dtype: str, shape: tuple[int, ...], raw: bytes, m: Monoid) -> np.ndarr
         raise CorruptSnapshot(f"an array of the snapshot cannot be read: {error}") from error
 
 
-def _slice(arrays: list[Any], body: bytes) -> list[tuple[str, list[int], bytes]]:
-    sliced, at = [], 0
-    for dtype, shape, length in arrays:
-        if length < 0 or any(n < 0 for n in shape):
-            raise CorruptSnapshot("the snapshot gives an array a negative length")
-        sliced.append((dtype, shape, body[at : at + length]))
-        at += length
-    if at != len(body):
-        raise CorruptSnapshot(f"the snapshot has {len(body)} bytes of arrays, its head tells of {at}")
-    return sliced
-
-
-def _identity(aggregate: Aggregate) -> dict[str, Any]:
+def _kind(store: Store) -> dict[str, Any]:
+    aggregate = store.aggregate
     return {
-        "name": aggregate.name,
-        "columns": list(aggregate.columns),
-        "params": [[name, repr(value)] for name, value in aggregate.params],
+        "technique": type(store).__name__,
+        "aggregate": {
+            "name": aggregate.name,
+            "columns": list(aggregate.columns),
+            "params": [[name, repr(value)] for name, value in aggregate.params],
+        },
     }
 
 

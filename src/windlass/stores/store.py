@@ -1,7 +1,7 @@
 """The protocol of all stores: a window of events as partials, kept by one technique.
 
-    insert(v)  evict()  query()          one event at a time, at Python's speed
-    insert_many  slide  (…)              the same in bulk, compiled: the unit of work
+    insert(v)  evict()  query()                       one event at a time, at Python's speed
+    insert_many(values)  slide(values, window=…)      the same in bulk, compiled: the unit of work
 
 A store binds to the types of its columns with the first values it sees (or with `dtype=`), makes the aggregate's monoid
 for them, and compiles the technique for that monoid on first use. Everything is checked before the state changes.
@@ -17,34 +17,33 @@ import pyarrow as pa
 
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.evaluation import Answers
+from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.input import read_columns
-from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import OBJECT, ValueType, scalar, value_type
-from windlass.errors import CorruptSnapshot, EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
+from windlass.errors import EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.stores import rounds
-from windlass.stores.rounds import Parts, Technique
-from windlass.stores.snapshot import pack, read_arrays, unpack
+from windlass.stores.layout import Integers, Layout
+from windlass.stores.rounds import Function, Parts
+from windlass.stores.snapshot import pack, take_over
 
 _SMALLEST = 16
+Kernel = Callable[[Parts], Function]
 
 
-class Store:
-    """A window over a stream, answering `query()` incrementally. Subclasses are the techniques."""
+class Store(Layout):
+    """A window over a stream, answering `query()` incrementally. Subclasses are the techniques.
 
-    integers: ClassVar[tuple[str, ...]] = ("head", "size")
-    running: ClassVar[tuple[str, ...]] = ()
+    `dtype` (one, or one a column) and `nullable` bind the store to value types before the first value; `capacity` reserves room.
+    """
+
     costs: ClassVar[str] = ""
-    subtractable: ClassVar[bool] = False
+    subtractable: ClassVar[bool] = False  # needs the aggregate's inverse
+    answers_ranges: ClassVar[bool] = False  # can answer for the youngest r events, for many r
     layout: ClassVar[int] = 1  # raised when the meaning of a snapshot's arrays changes
 
     def __init__(
-        self,
-        aggregate: Aggregate,
-        *,
-        dtype: Any = None,
-        nullable: bool | None = None,
-        capacity: int | None = None,
+        self, aggregate: Aggregate, *, dtype: Any = None, nullable: bool | None = None, capacity: int | None = None
     ) -> None:
         if not isinstance(aggregate, Aggregate):
             raise UnsupportedAggregate(
@@ -54,17 +53,10 @@ class Store:
         self._check_aggregate()
         self._nullable = nullable
         self._reserved = _count(capacity, "capacity") if capacity is not None else 0
-        self._monoid: Monoid | None = None
         self._broken: str | None = None
         if dtype is not None or not aggregate.columns:
             types = dtype if isinstance(dtype, tuple | list) else [dtype] * len(aggregate.columns)
-            self._bind([value_type(t) for t in types][: len(aggregate.columns)], bool(nullable))
-
-    # ------------------------------------------------------------------ what a technique brings
-
-    @staticmethod
-    def technique(m: Monoid) -> Technique:
-        raise NotImplementedError
+            self.bind([value_type(t) for t in types], bool(nullable))
 
     def _check_aggregate(self) -> None:
         if self.subtractable and not self.aggregate.invertible:
@@ -73,30 +65,7 @@ class Store:
                 "use TwoStacks, DABA, FlatFIT, FlatFAT or BInt"
             )
 
-    def _slots(self, capacity: int) -> int:
-        """Slots of the ring for a window of this capacity."""
-        return capacity
-
-    def _links_for(self, capacity: int) -> np.ndarray[Any, Any]:
-        return np.zeros(0, np.int64)
-
-    def _round_capacity(self, capacity: int) -> int:
-        return capacity
-
-    def check_structure(self) -> None:
-        """Assert that sizes and positions are possible, whatever the partials are. Cheap; runs on every restore."""
-        assert 0 <= int(self._header[0]) < max(1, self.capacity), "head"
-        assert 0 <= len(self) <= self.capacity, "size"
-
-    def check_invariants(self) -> None:
-        """Assert the numbered invariants of the technique's card. Costs O(n) and more; for tests."""
-        if self._monoid is not None:
-            self.check_structure()
-
     # ------------------------------------------------------------------ one event at a time
-
-    def __len__(self) -> int:
-        return int(self._header[1]) if self._monoid is not None else 0
 
     def insert(self, *values: Any) -> None:
         """Append the youngest event: one value a column of the aggregate."""
@@ -111,21 +80,20 @@ class Store:
         missing = any(item is None for item in items)
         if missing:
             self._refuse_nulls_unless_nullable(m)
-        columns = tuple(
-            _one(item, t, as_object=not m.is_compiled) for item, t in zip(items, m.inputs, strict=True)
-        )
-        self._insert(columns, np.array([not missing]), 1)
+        columns = tuple(_one(item, t, as_object=not m.is_compiled) for item, t in zip(items, m.inputs, strict=True))
+        self._insert((columns, np.array([not missing]), 1))
 
     def insert_many(self, values: Any) -> None:
         """Append many events, oldest first."""
         self._usable()
-        columns, valid, n, _ = self._read(values)
-        self._insert(columns, valid, n)
+        events, _ = self._read(values)
+        self._insert(events)
 
-    def _insert(self, columns: Columns, valid: np.ndarray[Any, Any], n: int) -> None:
-        if len(self) + n > self.capacity:
-            self._reserve(_grown(len(self) + n, self.capacity))
-        self._advance(rounds.insert_kernel, n, lambda i: (columns, valid, i, n))
+    def _insert(self, events: Events) -> None:
+        needed = len(self) + events[2]
+        if needed > self.capacity:
+            self._reserve(max(needed, 2 * self.capacity, _SMALLEST))
+        self._advance(rounds.insert_kernel, events)
 
     def evict(self, count: int = 1) -> None:
         """Remove the oldest event, or the `count` oldest."""
@@ -184,48 +152,39 @@ class Store:
             raise InvalidArgument("slide needs exactly one of window=, windows= and evictions=")
         if windows is not None:
             ranges = self._ranges(windows)
-            columns, valid, n, arrow = self._read(values)
-            return self._slide_many(columns, valid, n, ranges, arrow)
+            events, arrow = self._read(values)
+            return self._slide_many(events, ranges, arrow)
         if window is not None:
             size = _count(window, "window")
             self._check_window(size)
-            columns, valid, n, arrow = self._read(values)
-            needed = min(size, len(self) + n)
-            self._reserve_exactly(max(needed, len(self)))
-            answers = self._answers(n)
-            self._advance(rounds.slide_kernel, n, lambda i: (columns, valid, i, n, size, answers))
+            events, arrow = self._read(values)
+            self._reserve_exactly(min(size, len(self) + events[2]))
+            answers = self._answers(events[2])
+            self._advance(rounds.slide_kernel, events, size, answers)
         else:
-            columns, valid, n, arrow = self._read(values)
-            counts = self._evictions(evictions, n)
-            answers = self._answers(n)
-            self._advance(rounds.roll_kernel, n, lambda i: (columns, valid, i, n, counts, answers))
+            events, arrow = self._read(values)
+            counts = self._evictions(evictions, events[2])
+            answers = self._answers(events[2])
+            self._advance(rounds.roll_kernel, events, counts, answers)
         return self._present(answers, arrow)
 
-    def _slide_many(
-        self, columns: Columns, valid: np.ndarray[Any, Any], n: int, ranges: np.ndarray[Any, Any], arrow: bool
-    ) -> Any:
-        longest, scratch = int(ranges.max()), np.zeros(2 * len(ranges), np.int64)
-        needed = min(longest, len(self) + n)
-        self._reserve_exactly(max(needed, len(self)))
-        answers = self._answers(n * len(ranges))
-        self._advance(
-            self._many_kernel(), n, lambda i: (columns, valid, i, n, ranges, longest, scratch, answers)
-        )
+    def _slide_many(self, events: Events, ranges: Integers, arrow: bool) -> Any:
+        n, k, longest = events[2], len(ranges), int(ranges.max())
+        self._reserve_exactly(min(longest, len(self) + n))
+        answers = self._answers(n * k)
+        self._advance(self._many_kernel(), events, ranges, longest, np.zeros(2 * k, np.int64), answers)
         if not arrow:
-            return self._present(answers, arrow).reshape(n, len(ranges))
+            return self._present(answers, arrow).reshape(n, k)
         columns, defined = answers
-        each = [
-            (tuple(_every(c, q, len(ranges)) for c in columns), _every(defined, q, len(ranges)))
-            for q in range(len(ranges))
-        ]
+        each = [(tuple(_every(c, q, k) for c in columns), _every(defined, q, k)) for q in range(k)]
         return pa.RecordBatch.from_arrays([self._finish(a) for a in each], [str(r) for r in ranges])
 
-    def _many_kernel(self) -> Callable[[Parts], Any]:
+    def _many_kernel(self) -> Kernel:
         return rounds.slide_many_kernel
 
-    def _evictions(self, evictions: Any, n: int) -> np.ndarray[Any, Any]:
+    def _evictions(self, evictions: Any, n: int) -> Integers:
         counts = np.ascontiguousarray(evictions)
-        if counts.shape != (n,) or counts.dtype.kind not in "iu":
+        if counts.shape != (n,) or (n > 0 and counts.dtype.kind not in "iu"):
             raise InvalidArgument(
                 f"evictions must be {n} integers, one a value; got {counts.dtype} of shape {counts.shape}"
             )
@@ -234,109 +193,37 @@ class Store:
         bad = np.flatnonzero((before < 0) | (counts < 0))
         if len(bad):
             raise EmptyWindow(f"evictions[{bad[0]}] = {counts[bad[0]]} evicts more events than there are")
-        most = int(before.max(initial=-1)) + 1
-        self._check_window(most)
-        self._reserve_exactly(most)
+        self._check_window(int(before.max(initial=-1)) + 1)
+        self._reserve_exactly(int(before.max(initial=-1)) + 1)
         return counts
 
-    def _check_window(self, events: int) -> None:
-        """Refuse a window of so many events, where the technique cannot answer for it."""
-
-    def _ranges(self, lasts: Iterable[int]) -> np.ndarray[Any, Any]:
+    def _ranges(self, lasts: Iterable[int]) -> Integers:
         ranges = [_count(r, "window") for r in lasts]
         if not ranges:
             raise InvalidArgument("give at least one window")
-        if self._technique_name() and not self.answers_ranges:
+        if not self.answers_ranges:
             raise UnsupportedAggregate(
                 f"{type(self).__name__} answers its whole window only; for many ranges from one structure use "
                 "SlickDeque, FlatFIT, FlatFAT, BInt or Recompute"
             )
         return np.array(ranges, np.int64)
 
-    answers_ranges: ClassVar[bool] = False
+    def _check_window(self, events: int) -> None:
+        """Refuse a window of a size that this store cannot answer for."""
 
-    def _technique_name(self) -> str:
-        return type(self).__name__
-
-    # ------------------------------------------------------------------ snapshots
+    # ------------------------------------------------------------------ snapshots and looks
 
     def snapshot(self) -> bytes:
         """The whole state as bytes: checked, versioned, and free of pickled code."""
         self._usable()
-        state: dict[str, Any] | None = None
-        if self._monoid is not None:
-            columns, links = self._live()
-            state = {
-                "monoid": self._monoid,
-                "header": self._live_header(),
-                "options": self._options(),
-                "links": links,
-                "columns": columns,
-                "running": self._live_running(),
-            }
-        return pack(type(self).__name__, self.layout, self.aggregate, state)
+        return pack(self)
 
     def restore(self, data: bytes) -> Self:
         """Take over a snapshot of the same technique and aggregate. Anything else is refused, and nothing changes."""
-        head = unpack(data, type(self).__name__, self.layout, self.aggregate)
         fresh = type(self)(self.aggregate)
-        if head is not None:
-            fresh._take_over(head)
+        take_over(fresh, data)
         self.__dict__.update(fresh.__dict__)
         return self
-
-    def _take_over(self, head: dict[str, Any]) -> None:
-        try:
-            self._set_options(head["options"])
-            self._bind(head["types"], head["nullable"])
-            links, columns, running = read_arrays(head, self._bound, self._kernel_running())
-            header = np.array(head["header"], np.int64)
-            if header.shape != self._header.shape:
-                raise CorruptSnapshot("the snapshot's integers do not fit this technique")
-            self._header = header
-            if len(self) < 0 or len(columns[0]) != self._live_slots():
-                raise CorruptSnapshot("the snapshot's sizes contradict each other")
-            self._lay_out(columns, links, self._round_capacity(max(1, len(columns[0]))))
-            for slots, live in zip(self._running, running, strict=True):
-                slots[: len(live)] = live
-            self.check_structure()
-        except (AssertionError, ValueError, TypeError, OverflowError, WrongType) as error:
-            if isinstance(error, CorruptSnapshot):
-                raise
-            raise CorruptSnapshot(f"the snapshot's state is impossible: {error}") from error
-
-    def _live_header(self) -> np.ndarray[Any, Any]:
-        """The integers as `_lay_out` leaves them."""
-        return np.array([0, *self._header[1:]], np.int64)
-
-    def _live_slots(self) -> int:
-        """How many slots of the ring `_live` gives for the header's state."""
-        return len(self)
-
-    def _live_running(self) -> Columns:
-        """The running partials; those that mean nothing at the moment are whatever they are."""
-        return tuple(column[: self._kernel_running()] for column in self._running)
-
-    def _options(self) -> dict[str, Any]:
-        """What the constructor was told beyond the aggregate and types, as JSON."""
-        return {}
-
-    def _set_options(self, options: dict[str, Any]) -> None:
-        pass
-
-    # ------------------------------------------------------------------ looks
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity if self._monoid is not None else 0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of state: partials, links and header."""
-        if self._monoid is None:
-            return 0
-        arrays = (*self._ring, *self._running, self._links, self._header)
-        return sum(a.nbytes for a in arrays)
 
     @property
     def mode(self) -> str:
@@ -350,26 +237,10 @@ class Store:
 
     # ------------------------------------------------------------------ binding
 
-    @property
-    def _bound(self) -> Monoid:
-        assert self._monoid is not None
-        return self._monoid
-
-    def _bind(self, types: Sequence[ValueType], nullable: bool) -> None:
+    def bind(self, types: Sequence[ValueType], nullable: bool) -> None:
+        """Fix the types of the columns; done by the first values unless `dtype` was given."""
         monoid = self.aggregate.monoid(types, nullable=nullable, subtractable=self.subtractable)
-        self._install(monoid)
-
-    def _install(self, monoid: Monoid, capacity: int | None = None) -> None:
-        capacity = self._round_capacity(max(capacity or 0, self._reserved, 1))
-        self._capacity = capacity
-        self._ring = self._allocate(monoid, capacity)
-        self._links = self._links_for(capacity)
-        self._running = _cleared(monoid, max(1, len(self.running)))
-        self._header = np.zeros(len(self.integers), np.int64)
-        self._monoid = monoid
-
-    def _allocate(self, monoid: Monoid, capacity: int) -> Columns:
-        return monoid.allocate(self._slots(capacity))
+        self._install(monoid, self._reserved)
 
     def _bind_to_values(self, values: Sequence[Any]) -> None:
         types = []
@@ -380,9 +251,9 @@ class Store:
                 )
             try:
                 types.append(value_type(pa.scalar(value).type))
-            except (pa.ArrowException, TypeError, ValueError) as error:
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise WrongType(f"{value!r} is not a value Windlass can aggregate: {error}") from error
-        self._bind(types, True if self._nullable is None else self._nullable)
+        self.bind(types, True if self._nullable is None else self._nullable)
 
     def _refuse_nulls_unless_nullable(self, m: Monoid) -> None:
         if not m.nullable:
@@ -391,84 +262,51 @@ class Store:
                 "construct it with nullable=True"
             )
 
-    # ------------------------------------------------------------------ memory
-
     def _reserve_exactly(self, events: int) -> None:
-        """A window of known size gets just that; growing events one by one double instead."""
+        """A window of known size gets just that much room; a window that grows event by event doubles it."""
         if events > self.capacity:
             self._reserve(events)
 
-    def _reserve(self, capacity: int) -> None:
-        """Lay the window out anew, oldest first, with room for `capacity` events."""
-        columns, links = self._live()
-        self._lay_out(columns, links, self._round_capacity(max(capacity, len(self), 1)))
-
-    def _live(self) -> tuple[Columns, np.ndarray[Any, Any]]:
-        """What is alive of ring and links, oldest first, in terms that do not depend on where the ring begins."""
-        order = (int(self._header[0]) + np.arange(len(self))) % self._capacity
-        return tuple(column[order] for column in self._ring), np.zeros(0, np.int64)
-
-    def _lay_out(self, columns: Columns, links: np.ndarray[Any, Any], capacity: int) -> None:
-        """The reverse of `_live`, into fresh arrays."""
-        self._ring = self._allocate(self._bound, capacity)
-        for new, live in zip(self._ring, columns, strict=True):
-            new[: len(live)] = live
-        self._links = self._links_for(capacity)
-        self._capacity = capacity
-        self._header[0] = 0
-
     # ------------------------------------------------------------------ kernels
 
-    def _call(self, kernel: Callable[[Parts], Any], *arguments: Any, bulk: bool = False) -> Any:
-        m = self._bound
-        function = self._kernel(kernel, m)
+    def _call(self, kernel: Kernel, *arguments: Any, bulk: bool = False) -> Any:
+        m, technique = self._bound, self._technique()
+
+        def make() -> Function:
+            return kernel(rounds.parts(m, technique(m), len(self.integers), len(self.running)))
+
+        function = evaluation.kernel(m, make, technique, kernel)
         if m.is_compiled:
-            return function(self._header, self._running, self._ring, self._links, *arguments)
+            return function(self._state(), *arguments)
         return self._interpret(function, arguments, bulk)
 
-    def _interpret(self, function: Callable[..., Any], arguments: tuple[Any, ...], bulk: bool) -> Any:
+    def _state(self) -> tuple[Any, ...]:
+        return self._header, self._running, self._ring, self._links
+
+    def _interpret(self, function: Function, arguments: tuple[Any, ...], bulk: bool) -> Any:
         """Run in Python; an exception out of the aggregate's own functions must not leave half a change behind."""
-        arrays = (self._header, self._running, self._ring, self._links)
-        backup = (
-            [tuple(a.copy() for a in x) if isinstance(x, tuple) else x.copy() for x in arrays]
-            if bulk
-            else None
+        before = (
+            [tuple(a.copy() for a in x) if isinstance(x, tuple) else x.copy() for x in self._state()] if bulk else None
         )
         try:
-            return function(*arrays, *arguments)
+            return function(self._state(), *arguments)
         except Exception as error:
-            if backup is not None:
-                self._header, self._running, self._ring, self._links = backup  # type: ignore[assignment]
+            if before is not None:
+                self._header, self._running, self._ring, self._links = before
             else:
                 self._broken = f"{type(error).__name__}: {error}"
             raise
 
-    def _advance(
-        self, kernel: Callable[[Parts], Any], n: int, arguments: Callable[[int], tuple[Any, ...]]
-    ) -> None:
+    def _advance(self, kernel: Kernel, events: Events, *arguments: Any) -> None:
         """Run a bulk kernel to the end, making room where it stopped for lack of it."""
         done = 0
-        while done < n:
-            done = int(self._call(kernel, *arguments(done), bulk=True))
-            if done < n:
+        while done < events[2]:
+            done = int(self._call(kernel, events, done, *arguments, bulk=True))
+            if done < events[2]:
                 self._make_room()
 
     def _make_room(self) -> None:
         raise AssertionError("a ring of the window's size always has room")
-
-    def _kernel(self, kernel: Callable[[Parts], Any], m: Monoid) -> Callable[..., Any]:
-        technique = self._technique_of()
-
-        def make() -> Callable[..., Any]:
-            return kernel(rounds.parts(m, technique(m), len(self.integers), self._kernel_running()))
-
-        return evaluation.kernel(m, make, technique, kernel)
-
-    def _technique_of(self) -> Callable[[Monoid], Technique]:
-        return type(self).technique
-
-    def _kernel_running(self) -> int:
-        return len(self.running)
 
     def _usable(self) -> None:
         if self._broken is not None:
@@ -479,18 +317,16 @@ class Store:
 
     # ------------------------------------------------------------------ values in, answers out
 
-    def _read(self, values: Any) -> tuple[Columns, np.ndarray[Any, Any], int, bool]:
+    def _read(self, values: Any) -> tuple[Events, bool]:
         types = self._monoid.inputs if self._monoid is not None else None
         read = read_columns(self.aggregate, values, types)
         if self._monoid is None:
             nullable = self._nullable if self._nullable is not None else read.may_be_null
-            self._bind([c.type for c in read.columns], nullable)
+            self.bind([c.type for c in read.columns], nullable)
         m = self._bound
-        valid = evaluation.all_valid(read.columns)
-        if valid is not None:
+        if any(c.valid is not None for c in read.columns):
             self._refuse_nulls_unless_nullable(m)
-        mask = valid if valid is not None else np.ones(read.length if m.nullable else 0, np.bool_)
-        return tuple(evaluation.for_kernel(c, m) for c in read.columns), mask, read.length, read.arrow
+        return evaluation.events_of(m, read.columns, read.length), read.arrow
 
     def _answers(self, n: int) -> Answers:
         return evaluation.empty_answers(self._bound, n)
@@ -503,7 +339,7 @@ class Store:
         columns, defined = answers
         if arrow:
             return self._finish(answers)
-        plain = m.finish is None and value_type(m.result).dtype == columns[0].dtype and _is_number(m.result)
+        plain = m.finish is None and value_type(m.result).dtype == columns[0].dtype and value_type(m.result).is_number
         if plain and (m.defined is None or bool(defined.all())):
             return columns[0]
         return self._finish(answers).to_numpy(zero_copy_only=False)
@@ -512,16 +348,11 @@ class Store:
         return None if self._monoid is None else evaluation.answer_of_nothing(self._monoid)
 
 
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_))
-
-
 def _one(item: Any, type_: ValueType, as_object: bool) -> np.ndarray[Any, Any]:
-    array = np.empty(1, OBJECT if as_object else type_.dtype)
+    """A column of one value, or of anything where it is null."""
+    array = np.zeros(1, OBJECT if as_object else type_.dtype)
     if item is not None:
         array[0] = item.item() if isinstance(item, np.generic) and as_object else item
-    elif not as_object:
-        array[0] = 0
     return array
 
 
@@ -533,20 +364,6 @@ def _count(value: Any, what: str, least: int = 1) -> int:
     return int(value)
 
 
-def _cleared(monoid: Monoid, slots: int) -> Columns:
-    columns = monoid.allocate(slots)
-    for column, value in zip(columns, monoid.identity(), strict=True):
-        if column.ndim > 1:
-            column[:] = value
-        else:
-            column.fill(value)
-    return columns
-
-
 def _every(column: np.ndarray[Any, Any], q: int, k: int) -> np.ndarray[Any, Any]:
     """Query q's rows of answers that stand k a round."""
     return np.ascontiguousarray(column[q::k])
-
-
-def _grown(needed: int, capacity: int) -> int:
-    return max(needed, 2 * capacity, _SMALLEST)

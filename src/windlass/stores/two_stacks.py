@@ -81,15 +81,15 @@ class TwoStacks(Store):
                 return load(ring, head)
             return combine(load(ring, head), back)
 
-        def run(ring: Any, links: Any, h: Any, values: Any, valid: Any, i: Any, n: Any, answers: Any) -> Any:
+        def run(ring: Any, links: Any, h: Any, events: Any, i: Any, answers: Any) -> Any:
             # Between two flips, and while the ring does not wrap, rounds on a full window are a straight line:
             # the insert reuses the slot just evicted, and the front's next entry is the slot after it.
             head, size, front, back = h
-            rounds = min(front - 1, n - i, len(ring[0]) - 1 - head)
+            rounds = min(front - 1, events[2] - i, len(ring[0]) - 1 - head)
             if size < len(ring[0]) or front == size or rounds <= 0:
                 return i, h
             for j in range(rounds):
-                x = lift_at(values, valid, i + j)
+                x = lift_at(events, i + j)
                 back = combine(back, x)
                 store(ring, head + j, x)
                 answer_at(answers, i + j, combine(load(ring, head + j + 1), back))
