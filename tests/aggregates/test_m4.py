@@ -43,7 +43,7 @@ def test_any_floats_in_any_association(values, seed):
 def test_by_a_time_column():
     values = pa.array([3.0, 1.0, None, 5.0, 1.0, 9.0, 5.0, NAN, 2.0])
     times = pa.array([30, 20, 10, 20, 20, None, 10, 40, 40], pa.timestamp("us"))
-    check(agg.m4(time="t"), m4_timed, values, times, window=3)
+    check(agg.m4(time="t"), m4_timed, values, times)
     check(agg.m4(time="t"), m4_timed, values[:1], times[:1])
     check(agg.m4(time="t"), m4_timed, values[2:3], times[2:3])
     check(agg.m4(time="t"), m4_timed, values[:0], times[:0])

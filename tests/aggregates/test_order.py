@@ -49,7 +49,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("aggregate", "oracle"), CASES)
 def test_floats(aggregate, oracle):
-    check(aggregate, oracle, MIXED, window=4)
+    check(aggregate, oracle, MIXED, window=4 if aggregate.name in ("first", "collect_list") else None)
     check(aggregate, oracle, pa.array([2.5]))
     check(aggregate, oracle, pa.array([None, None], pa.float64()))
     check(aggregate, oracle, pa.array([], pa.float64()))

@@ -36,6 +36,17 @@ def double_plus(a_hi: Any, a_lo: Any, b_hi: Any, b_lo: Any) -> Any:
     return s, lo - (s - hi)
 
 
+def triple_plus(a_hi: Any, a_mid: Any, a_lo: Any, b_hi: Any, b_mid: Any, b_lo: Any) -> Any:
+    """Sum of two numbers of three floats each, to about 159 bits."""
+    hi, e = two_sum(a_hi, b_hi)
+    mid, f = two_sum(a_mid, b_mid)
+    mid, e = two_sum(mid, e)
+    mid, lo = two_sum(mid, a_lo + b_lo + (e + f))
+    hi, mid = two_sum(hi, mid)
+    mid, lo = two_sum(mid, lo)
+    return hi, mid, lo
+
+
 def two_product(a: Any, b: Any) -> Any:
     """a · b as its rounded value and the exact rounding error (Dekker, Veltkamp); |a|, |b| < 2^996."""
     p = a * b

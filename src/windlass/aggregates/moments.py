@@ -11,9 +11,9 @@ equal.
 
 The plain form merges (count, mean, sum of squared distances from the mean), which cancels nothing (Welford
 1962; Chan, Golub, LeVeque 1979). It has no good inverse: subtracting leaves the rounding of every event that
-ever passed in the mean. The invertible form keeps the sums of x and of x², each value squared exactly and
-added in double-double; the rounding left by an event is 2^-104 of the sums, and NaN, infinities and values
-out of reach are counted aside.
+ever passed in the mean. The invertible form keeps the sums of x and of x². Each value is squared exactly, the
+squares are added in three floats (159 bits, so that an outlier a billion times the rest leaves no trace), and
+NaN, infinities and values out of reach are counted aside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from windlass.aggregates.aggregate import Aggregate, refuse_type
-from windlass.aggregates.double import double_plus, double_times, two_product
+from windlass.aggregates.double import double_plus, double_times, triple_plus, two_product
 from windlass.aggregates.extremes import interpreted
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import FLOAT64, INT64, ValueType
@@ -120,47 +120,47 @@ def _welford(type_: ValueType) -> Monoid:
         return (0, 0.0, 0.0)
 
     fields = (Field("count", INT64), Field("mean", FLOAT64), Field("m2", FLOAT64))
-    return Monoid(
-        (type_,), fields, lift, combine, lower, identity, pa.float64(), interpreted=interpreted(type_)
-    )
+    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), interpreted=interpreted(type_))
 
 
 def _sums(type_: ValueType) -> Monoid:
-    """(count, Σx as hi and lo, Σx² as hi and lo, values out of reach, NaN and infinities)."""
+    """(count, Σx in two floats, Σx² in three, values out of reach, NaN and infinities)."""
 
     def lift(x: Any) -> Any:
         v = float(x)
         if abs(v) < _FAR:
             square, error = two_product(v, v)
-            return (1, v, 0.0, square, error, 0, 0)
+            return (1, v, 0.0, square, error, 0.0, 0, 0)
         far = 1 if abs(v) < math.inf else 0
-        return (1, 0.0, 0.0, 0.0, 0.0, far, 1 - far)
+        return (1, 0.0, 0.0, 0.0, 0.0, 0.0, far, 1 - far)
 
     def combine(a: Any, b: Any) -> Any:
-        sums, squares = double_plus(a[1], a[2], b[1], b[2]), double_plus(a[3], a[4], b[3], b[4])
-        return (a[0] + b[0], sums[0], sums[1], squares[0], squares[1], a[5] + b[5], a[6] + b[6])
+        sum_hi, sum_lo = double_plus(a[1], a[2], b[1], b[2])
+        hi, mid, lo = triple_plus(a[3], a[4], a[5], b[3], b[4], b[5])
+        return (a[0] + b[0], sum_hi, sum_lo, hi, mid, lo, a[6] + b[6], a[7] + b[7])
 
     def inverse(c: Any, a: Any) -> Any:
         if c[0] == a[0]:  # nothing is left, not even rounding
             return identity()
-        return combine(c, (-a[0], -a[1], -a[2], -a[3], -a[4], -a[5], -a[6]))
+        return combine(c, (-a[0], -a[1], -a[2], -a[3], -a[4], -a[5], -a[6], -a[7]))
 
     def lower(p: Any) -> Any:
-        if p[6] > 0:
+        if p[7] > 0:
             return math.nan
         if p[0] == 1:
             return 0.0
-        if p[5] > 0:
+        if p[6] > 0:
             return math.inf
         n = float(p[0])
-        squares, square = double_times(p[3], p[4], n, 0.0), double_times(p[1], p[2], p[1], p[2])
-        scaled = double_plus(squares[0], squares[1], -square[0], -square[1])[0]
+        hi, lo = double_times(p[3], p[4], n, 0.0)
+        square_hi, square_lo = double_times(p[1], p[2], p[1], p[2])
+        scaled = double_plus(hi, lo, -square_hi, -square_lo)[0]
         return scaled / n if scaled > 0.0 else 0.0
 
     def identity() -> Any:
-        return (0, 0.0, 0.0, 0.0, 0.0, 0, 0)
+        return (0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0)
 
-    sums = tuple(Field(name, FLOAT64) for name in ("sum_hi", "sum_lo", "squares_hi", "squares_lo"))
+    sums = tuple(Field(name, FLOAT64) for name in ("sum_hi", "sum_lo", "squares_hi", "squares_mid", "squares_lo"))
     return Monoid(
         (type_,),
         (Field("count", INT64), *sums, Field("far", INT64), Field("not_finite", INT64)),

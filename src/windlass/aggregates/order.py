@@ -199,10 +199,14 @@ def _youngest(type_: ValueType, size: int) -> Monoid:
     dtype = type_.dtype.type
 
     def lift(x: Any) -> Any:
-        return (np.full(size, x, dtype), 1)
+        values = np.zeros(size, dtype)
+        values[0] = x
+        return (values, 1)
 
     def combine(a: Any, b: Any) -> Any:
-        values, count = b[0].copy(), min(size, a[1] + b[1])
+        values, count = np.zeros(size, dtype), min(size, a[1] + b[1])
+        for k in range(b[1]):
+            values[k] = b[0][k]
         for k in range(b[1], count):
             values[k] = a[0][k - b[1]]
         return (values, count)

@@ -5,8 +5,9 @@
 | product | skipped | as in IEEE: NaN wins, 0 · inf is NaN | null |
 | geomean | skipped | NaN of NaN or a negative value; 0 of a 0, inf of an inf, NaN of both | null |
 
-Both are float64 whatever they are given. A product has no inverse: one zero, overflow or underflow wipes out
-what was multiplied before, and no division brings it back.
+Both are float64 whatever they are given. A product is kept as a mantissa and an exponent, so that it does not
+overflow or underflow on its way: 1e200 · 1e200 · 1e-200 is 1e200 in whichever order. It has no inverse: one zero
+wipes out what was multiplied before, and no division brings it back.
 
 A geometric mean is the exponential of a mean of logarithms. The logarithm of 0 is -inf, of a negative value
 NaN, so the sum's own rules give the answers above; and its invertible form, which counts NaN and infinities
@@ -32,7 +33,7 @@ from windlass.aggregates.double import (
 )
 from windlass.aggregates.extremes import interpreted
 from windlass.aggregates.monoid import Monoid
-from windlass.aggregates.values import FLOAT64, INT64, OBJECT, ValueType
+from windlass.aggregates.values import FLOAT64, INT64, ValueType
 from windlass.kernels import Field
 
 _LOG_MAX = math.log(sys.float_info.max)
@@ -45,9 +46,7 @@ def product(column: str | None = None) -> Aggregate:
 
 def geomean(column: str | None = None) -> Aggregate:
     """The geometric mean: the n-th root of the product of n values."""
-    return Aggregate(
-        "geomean", (column,), _geomean, "algebraic", invertible=True, build_invertible=_exact_geomean
-    )
+    return Aggregate("geomean", (column,), _geomean, "algebraic", invertible=True, build_invertible=_exact_geomean)
 
 
 def _numbers(name: str, type_: ValueType) -> str | None:
@@ -60,19 +59,24 @@ def _product(type_: ValueType) -> Monoid:
     reason = _numbers("product", type_)
 
     def lift(x: Any) -> Any:
-        return (float(x),)
+        mantissa, exponent = math.frexp(float(x))
+        return (mantissa, 0 + exponent)  # compiled, frexp's own exponent has 32 bits
 
     def combine(a: Any, b: Any) -> Any:
-        return (a[0] * b[0],)
+        mantissa, exponent = math.frexp(a[0] * b[0])
+        return (mantissa, a[1] + b[1] + exponent)
 
     def lower(p: Any) -> Any:
-        return (p[0],)
+        if p[0] == 0.0 or not math.isfinite(p[0]):
+            return (p[0],)
+        if p[1] > 1024 or p[1] < -1074:
+            return (p[0] * (math.inf if p[1] > 0 else 0.0),)
+        return (math.ldexp(p[0], p[1]),)
 
     def identity() -> Any:
-        return (1.0,)
+        return (1.0, 0)
 
-    # Python's own floats overflow to infinity in silence, NumPy's warn.
-    fields = (Field("product", FLOAT64 if reason is None else OBJECT),)
+    fields = (Field("mantissa", FLOAT64), Field("exponent", INT64))
     return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), interpreted=reason)
 
 
@@ -109,9 +113,7 @@ def _geomean(type_: ValueType) -> Monoid:
         return p[1] > 0
 
     fields = (Field("log_sum", FLOAT64), Field("count", INT64))
-    return Monoid(
-        (type_,), fields, lift, combine, lower, identity, pa.float64(), seen=seen, interpreted=reason
-    )
+    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), seen=seen, interpreted=reason)
 
 
 def _exact_geomean(type_: ValueType) -> Monoid:

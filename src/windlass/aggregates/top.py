@@ -44,10 +44,12 @@ def _best(type_: ValueType, size: int, leads: Any) -> Monoid:
     dtype = type_.dtype.type
 
     def lift(x: Any) -> Any:
-        return (np.full(size, x, dtype), 1)
+        values = np.zeros(size, dtype)
+        values[0] = x
+        return (values, 1)
 
     def combine(a: Any, b: Any) -> Any:
-        values, count = a[0].copy(), min(size, a[1] + b[1])
+        values, count = np.zeros(size, dtype), min(size, a[1] + b[1])
         i = j = 0
         for k in range(count):
             if j == b[1] or (i < a[1] and not leads(b[0][j], a[0][i])):
