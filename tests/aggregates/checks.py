@@ -65,9 +65,7 @@ def check(
         assert_same(TwoStacks(aggregate).slide(values, window=window).to_pylist(), wanted, rel)
 
 
-def check_subtracting(
-    aggregate: Aggregate, oracle: Oracle, values: pa.Array, window: int, rel: float = 0.0
-) -> None:
+def check_subtracting(aggregate: Aggregate, oracle: Oracle, values: pa.Array, window: int, rel: float = 0.0) -> None:
     """Slide by subtracting what leaves. The interpreted functions, so nothing hides in a compiled loop."""
     m, events = monoid(aggregate, values, subtractable=True), rows(values)
     lifted, acc = partials(m, values), m.identity()

@@ -99,9 +99,7 @@ def test_unsigned_integers_stay_unsigned_when_compiled():
     )
 
 
-@pytest.mark.parametrize(
-    ("aggregate", "oracle"), [case for case in ONE_COLUMN if case[0].name != "spread"], **names
-)
+@pytest.mark.parametrize(("aggregate", "oracle"), [case for case in ONE_COLUMN if case[0].name != "spread"], **names)
 @pytest.mark.parametrize(
     "values",
     [
@@ -149,9 +147,7 @@ def test_argument_of_the_extreme(aggregate, oracle):
 
 
 @pytest.mark.parametrize(("aggregate", "oracle"), TWO_COLUMNS, **names)
-@given(
-    events=st.lists(st.tuples(floats, st.sampled_from([*EDGES, None])), min_size=1, max_size=10), seed=seeds
-)
+@given(events=st.lists(st.tuples(floats, st.sampled_from([*EDGES, None])), min_size=1, max_size=10), seed=seeds)
 def test_arguments_in_any_association(aggregate, oracle, events, seed):
     columns = [pa.array(c, pa.float64()) for c in zip(*events, strict=True)]
     check(aggregate, oracle, *columns, seed=seed)

@@ -37,9 +37,7 @@ def bool_or(column: str | None = None) -> Aggregate:
     def lower(p: Any) -> Any:
         return (p[0] > 0,)
 
-    return Aggregate(
-        "bool_or", (column,), lambda type_: _tally("bool_or", type_, lower), "algebraic", invertible=True
-    )
+    return Aggregate("bool_or", (column,), lambda type_: _tally("bool_or", type_, lower), "algebraic", invertible=True)
 
 
 def _tally(name: str, type_: ValueType, lower: Any) -> Monoid:

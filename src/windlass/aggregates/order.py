@@ -33,9 +33,7 @@ def first(column: str | None = None) -> Aggregate:
     def selects(a: Any, b: Any) -> Any:
         return not a[1]
 
-    return Aggregate(
-        "first", (column,), lambda type_: _end(type_, selects), commutative=False, selective=True
-    )
+    return Aggregate("first", (column,), lambda type_: _end(type_, selects), commutative=False, selective=True)
 
 
 def last(column: str | None = None) -> Aggregate:

@@ -56,9 +56,7 @@ def _from_tuples(type_: ValueType) -> Any:
         (rows,) = columns
         flat = list(chain.from_iterable(rows))
         whole = type_.dtype == OBJECT
-        values = (
-            pa.array(flat, type_.arrow) if whole else to_arrow(np.array(flat, type_.dtype), None, type_.arrow)
-        )
+        values = pa.array(flat, type_.arrow) if whole else to_arrow(np.array(flat, type_.dtype), None, type_.arrow)
         return _lists(values, np.fromiter(map(len, rows), np.int64, len(rows)))
 
     return finish
