@@ -187,9 +187,7 @@ def _size(name: str, text: str) -> int:
     if folded in _NAMES:
         return _NAMES[folded]
     if name == "M":
-        raise InvalidArgument(
-            f"duration {_shown(text)}: 'M' is not a unit; write 'm' for minutes. {_NO_CALENDAR}"
-        )
+        raise InvalidArgument(f"duration {_shown(text)}: 'M' is not a unit; write 'm' for minutes. {_NO_CALENDAR}")
     if name.lower() in _CALENDAR:
         raise InvalidArgument(f"duration {_shown(text)} uses {name!r}. {_NO_CALENDAR}")
     hint = f"; did you mean {name.lower()!r}?" if name.lower() in _NAMES else ""
@@ -200,8 +198,7 @@ def _size(name: str, text: str) -> int:
 
 
 _NO_CALENDAR = (
-    "Months, quarters and years are not durations, because their length varies; "
-    "use days, or group by the calendar"
+    "Months, quarters and years are not durations, because their length varies; use days, or group by the calendar"
 )
 
 
@@ -221,9 +218,7 @@ def _of_numpy(duration: np.timedelta64) -> Fraction:
     if name in ("Y", "M"):
         raise InvalidArgument(f"duration {_shown(duration)} is in calendar units. {_NO_CALENDAR}")
     if name not in _NUMPY:
-        raise InvalidArgument(
-            f"duration {_shown(duration)} has no unit; write for example numpy.timedelta64(5, 'm')"
-        )
+        raise InvalidArgument(f"duration {_shown(duration)} has no unit; write for example numpy.timedelta64(5, 'm')")
     return int(duration.astype(np.int64)) * multiple * _NUMPY[name]
 
 

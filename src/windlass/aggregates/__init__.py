@@ -1,4 +1,4 @@
-"""What to compute over a window: `agg.sum("price")`, `agg.median("latency")`, or your own with `agg.define`."""
+"""What to compute over a window: `agg.sum("price")`, `agg.median("delay")`, or your own with `agg.define`."""
 
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.bloom import bloom_contains, bloom_filter

@@ -45,9 +45,7 @@ class Aggregate:
     def output_name(self) -> str:
         return self.output or repr(self)
 
-    def monoid(
-        self, types: Sequence[ValueType], *, nullable: bool = True, subtractable: bool = False
-    ) -> Monoid:
+    def monoid(self, types: Sequence[ValueType], *, nullable: bool = True, subtractable: bool = False) -> Monoid:
         """Make it concrete. `subtractable` asks for partials that ⊖ may be applied to without end."""
         if len(types) != len(self.columns):
             raise WrongType(f"{self!r} takes {len(self.columns)} column(s), got {len(types)}")

@@ -31,9 +31,7 @@ _MOST_BITS = 1 << 32
 _ODD = (1 << 63) | 1  # an odd step meets every position; the top bit keeps it unsigned when compiled
 
 
-def bloom_filter(
-    column: str | None = None, *, expected: int = 1000, false_positives: float = 0.01
-) -> Aggregate:
+def bloom_filter(column: str | None = None, *, expected: int = 1000, false_positives: float = 0.01) -> Aggregate:
     """A filter that knows which values there were; ask it with `bloom_contains`."""
     values, rate = (
         whole("expected", expected, 1),

@@ -41,9 +41,7 @@ def count_min(column: str | None = None, *, epsilon: float = 0.001, delta: float
     width = math.ceil(math.e / number("epsilon", epsilon, 0, 1, ends=False))
     depth = math.ceil(-math.log(number("delta", delta, 0, 1, ends=False)))
     if depth > 255 or depth * width > _MOST_COUNTERS:
-        raise InvalidArgument(
-            f"epsilon={epsilon} and delta={delta} need {depth} rows of {width} counters: too many"
-        )
+        raise InvalidArgument(f"epsilon={epsilon} and delta={delta} need {depth} rows of {width} counters: too many")
     return Aggregate(
         "count_min",
         (column,),

@@ -137,7 +137,7 @@ def _extreme(type_: ValueType, least: bool) -> Monoid:
         return (x,)
 
     def combine(a: Any, b: Any) -> Any:
-        return b if selects(a, b) else a
+        return (b[0] if selects(a, b) else a[0],)  # a choice of scalars compiles to one instruction
 
     def lower(p: Any) -> Any:
         return (p[0],)

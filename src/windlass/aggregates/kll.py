@@ -56,7 +56,8 @@ def _kll(type_: ValueType, q: float, k: int) -> Monoid:
         return (sketch,)
 
     def lower(p: Any) -> Any:
-        return (p[0].get_quantile(q) if seen(p) else math.nan,)
+        # Asking sorts the sketch's youngest values in place, so a copy is asked.
+        return (copy.copy(p[0]).get_quantile(q) if seen(p) else math.nan,)
 
     def identity() -> Any:
         return (kll_doubles_sketch(k),)

@@ -114,9 +114,7 @@ def _precedes(x: Any, y: Any) -> Any:
 _compiled_merge, _compiled_subtract = _OnFirstCall(_merge), _OnFirstCall(_subtract)
 
 
-def run_monoid(
-    type_: ValueType, lower: Function, result: pa.DataType, *, answers_empty: bool = False
-) -> Monoid:
+def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answers_empty: bool = False) -> Monoid:
     """The monoid of runs of such values; aggregates differ in what they lower a run to."""
     dtype = type_.dtype
 

@@ -112,9 +112,7 @@ def as_bytes(letters: bytes, parameter: int, rows: Array) -> pa.Array:
     data[:, :_HEADER] = np.frombuffer(letters + bytes((_VERSION, parameter, 0, 0)), np.uint8)
     data[:, _HEADER:] = body
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * size
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
+    return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def from_bytes(sketch: bytes, letters: bytes, dtype: Any, made_by: str) -> tuple[int, Array]:

@@ -22,9 +22,17 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.aggregate import Aggregate, refuse_type
-from windlass.aggregates.double import exact_fields, exact_identity, exact_lift, exact_minus, exact_plus, exact_value
-from windlass.aggregates.monoid import Field, Monoid, object_field
+from windlass.aggregates.double import (
+    exact_fields,
+    exact_identity,
+    exact_lift,
+    exact_minus,
+    exact_plus,
+    exact_value,
+)
+from windlass.aggregates.monoid import Monoid, object_field
 from windlass.aggregates.values import FLOAT64, INT64, UINT64, ValueType
+from windlass.kernels import Field
 
 
 def sum(column: str | None = None) -> Aggregate:
@@ -68,11 +76,20 @@ def _count(*types: ValueType) -> Monoid:
         return (0,)
 
     return Monoid(
-        types, (Field("count", INT64),), lift, combine, lower, identity, pa.int64(), inverse=inverse, answers_empty=True
+        types,
+        (Field("count", INT64),),
+        lift,
+        combine,
+        lower,
+        identity,
+        pa.int64(),
+        inverse=inverse,
+        answers_empty=True,
     )
 
 
 def _sum(type_: ValueType) -> Monoid:
+    zero: Any
     if type_.is_decimal:
         zero, result, fields = 0, pa.decimal128(38, type_.arrow.scale), (object_field("sum"),)
     elif pa.types.is_duration(type_.arrow):
@@ -102,9 +119,7 @@ def _sum(type_: ValueType) -> Monoid:
         return (zero,)
 
     reason = "decimals are Python objects" if type_.is_decimal else None
-    return Monoid(
-        (type_,), fields, lift, combine, lower, identity, result, inverse=inverse, interpreted=reason
-    )
+    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse, interpreted=reason)
 
 
 def _exact_sum(type_: ValueType) -> Monoid:
@@ -237,6 +252,4 @@ def _exact_weighted_avg(value: ValueType, weight: ValueType) -> Monoid:
         return p[-1] > 0
 
     fields = (*exact_fields("weighted"), *exact_fields("weight"), Field("count", INT64))
-    return Monoid(
-        plain.inputs, fields, lift, combine, lower, identity, pa.float64(), inverse=inverse, seen=seen
-    )
+    return Monoid(plain.inputs, fields, lift, combine, lower, identity, pa.float64(), inverse=inverse, seen=seen)

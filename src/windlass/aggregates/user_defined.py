@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from itertools import count
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,9 +119,7 @@ class Definition:
     def __call__(self, *columns: str | None) -> Aggregate:
         arity = self.parts["columns"]
         if columns and len(columns) != arity:
-            raise InvalidArgument(
-                f"{self.parts['name']} takes {arity} column(s), got {len(columns)}: {columns}"
-            )
+            raise InvalidArgument(f"{self.parts['name']} takes {arity} column(s), got {len(columns)}: {columns}")
         return Aggregate(
             self.parts["name"],
             columns or (None,) * arity,
@@ -206,8 +205,7 @@ class _Binding:
             return samples
         except Exception as error:
             raise WrongType(
-                f"{self.name}: combining the sample partial {raw!r} with itself raised "
-                f"{type(error).__name__}: {error}"
+                f"{self.name}: combining the sample partial {raw!r} with itself raised {type(error).__name__}: {error}"
             ) from error
 
     def _fields(self) -> tuple[Field, ...]:
@@ -334,9 +332,7 @@ class _Binding:
         try:
             if isinstance(value, np.ndarray):
                 return pa.list_(pa.from_numpy_dtype(value.dtype))
-            found = (
-                pa.from_numpy_dtype(value.dtype) if isinstance(value, np.generic) else pa.scalar(value).type
-            )
+            found = pa.from_numpy_dtype(value.dtype) if isinstance(value, np.generic) else pa.scalar(value).type
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             found = pa.null()
         if pa.types.is_null(found):
@@ -346,9 +342,7 @@ class _Binding:
     def _results(self, compiled: bool) -> tuple[Field, ...]:
         result = self._result()
         types = [field.type for field in result] if self.struct else [result]
-        return tuple(
-            Field(f"_{k + 1}", value_type(t).dtype if compiled else OBJECT) for k, t in enumerate(types)
-        )
+        return tuple(Field(f"_{k + 1}", value_type(t).dtype if compiled else OBJECT) for k, t in enumerate(types))
 
 
 def _probe(m: Monoid) -> None:
@@ -458,9 +452,7 @@ def _constant(identity: Any, fields: tuple[Field, ...], bare: bool) -> Any:
         values = [None if f.dtype == OBJECT else np.zeros(f.shape, f.dtype) if f.shape else 0 for f in fields]
     else:
         values = [identity] if bare else list(identity)
-    scope: dict[str, Any] = {
-        f"c{k}": _cast(v, f) for k, (v, f) in enumerate(zip(values, fields, strict=True))
-    }
+    scope: dict[str, Any] = {f"c{k}": _cast(v, f) for k, (v, f) in enumerate(zip(values, fields, strict=True))}
     items = [f"c{k}.copy()" if field.shape else f"c{k}" for k, field in enumerate(fields)]
     exec(f"def identity():\n    return ({', '.join(items)},)\n", scope)
     return scope["identity"]
@@ -477,21 +469,21 @@ def _adjoined(m: Monoid) -> Monoid:
     one, none = (1, 0) if base_inverse is not None else (True, False)
 
     def lift(*values: Any) -> Any:
-        return base_lift(*values) + (one,)  # noqa: RUF005
+        return base_lift(*values) + (one,)
 
     def combine(a: Any, b: Any) -> Any:
         if not a[-1]:
             return b
         if not b[-1]:
             return a
-        return base_combine(a[:-1], b[:-1]) + (plus(a[-1], b[-1]),)  # noqa: RUF005
+        return base_combine(a[:-1], b[:-1]) + (plus(a[-1], b[-1]),)
 
     def inverse(c: Any, a: Any) -> Any:
         if not a[-1]:
             return c
         if c[-1] == a[-1]:
             return identity()
-        return base_inverse(c[:-1], a[:-1]) + (c[-1] - a[-1],)  # noqa: RUF005
+        return base_inverse(c[:-1], a[:-1]) + (c[-1] - a[-1],)
 
     def selects(a: Any, b: Any) -> Any:
         if not a[-1] or not b[-1]:
@@ -502,7 +494,7 @@ def _adjoined(m: Monoid) -> Monoid:
         return base_lower(p[:-1])
 
     def identity() -> Any:
-        return base_identity() + (none,)  # noqa: RUF005
+        return base_identity() + (none,)
 
     def seen(p: Any) -> Any:
         return p[-1] != none
@@ -541,16 +533,13 @@ def _struct(result: pa.DataType) -> Callable[[Columns, np.ndarray[Any, Any] | No
 
 
 def _parameters(lift: Any) -> int:
-    """How many values a lift takes: its parameters without a default; one if that cannot be known."""
-    try:
-        parameters = inspect.signature(lift).parameters.values()
-    except (TypeError, ValueError):
+    """How many values a lift takes: its parameters without a default. A builtin, such as float, takes one."""
+    if not isinstance(lift, FunctionType):
         return 1
+    parameters = inspect.signature(lift).parameters.values()
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return 1
-    return sum(
-        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
-    )
+    return sum(p.default is p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters)
 
 
 def _sample(arrow: pa.DataType, number: int) -> Any:

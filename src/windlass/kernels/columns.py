@@ -61,7 +61,7 @@ def _accessors(is_row: tuple[bool, ...]) -> tuple[Callable[..., Any], Callable[.
 
 
 def chooser(fields: tuple[Field, ...]) -> Callable[..., Any]:
-    """`choose(condition, a, b)`: a or b, field by field, which compiles to moves where a branch would be guessed wrong."""
+    """`choose(condition, a, b)`: a or b, field by field: moves, where a branch would often be guessed wrong."""
     parts = "".join(f"a[{k}] if condition else b[{k}], " for k in range(len(fields)))
     (choose,) = _written(f"def choose(condition, a, b):\n    return ({parts})\n", "choose")
     return choose
@@ -82,7 +82,8 @@ def state_accessors(
         + "".join(f"    header[{k}] = h[{k}]\n" for k in range(integers))
         + "".join(f"    store(slots, {k}, h[{integers + k}])\n" for k in range(running))
     )
-    return _written(source, "begin", "end", load=load, store=store)
+    begin, end = _written(source, "begin", "end", load=load, store=store)
+    return begin, end
 
 
 def _written(source: str, *names: str, **scope: Any) -> Any:

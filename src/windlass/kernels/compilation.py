@@ -26,7 +26,7 @@ from windlass.kernels.columns import unsigned
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 
 # NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 class CannotCompile(Exception):
@@ -43,11 +43,13 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
 
     _teach_numba()
     try:
-        name, cacheable = f"{_word(kernel)}_{digest(kernel)}", True
+        memory = "_allocating" if allocates else ""  # numba's cache does not look at the options
+        name, cacheable = f"{_word(kernel)}{memory}_{digest(kernel)}", True
     except Undigestible:
         name, cacheable = _word(kernel), False
     copy = _copy(kernel, name)
-    return _Explained(njit(cache=cacheable, _nrt=allocates, **_OPTIONS)(copy))
+    options = _OPTIONS | {"cache": cacheable, "_nrt": allocates}
+    return _Explained(njit(**options)(copy))
 
 
 @cache
@@ -56,17 +58,17 @@ def _teach_numba() -> None:
     from numba import types
     from numba.extending import intrinsic, overload
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def as_unsigned(typing_context: Any, i: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return context.cast(builder, arguments[0], signature.args[0], types.uint64)
 
         return types.uint64(i), generate
 
-    @overload(unsigned, inline="always")  # type: ignore[untyped-decorator]
+    @overload(unsigned, inline="always")
     def _(i: Any) -> Any:
         def convert(i: Any) -> Any:
-            return as_unsigned(i)
+            return as_unsigned(i)  # type: ignore[call-arg]
 
         return convert
 

@@ -1,4 +1,4 @@
-"""B-Int: base intervals, every dyadic interval computed once, when its last event arrives (MQO 2.2, Figure 6; Arasu, Widom 2004).
+"""B-Int: every dyadic interval computed once, when its last event arrives (MQO 2.2, Figure 6; Arasu, Widom 2004).
 
 Idea. Level 0 has an interval for every event, level 1 for every second one, covering two, and so on, around a ring. An
 event completes the intervals that end with it; a range is made of the fewest complete intervals.
@@ -14,8 +14,8 @@ Invariants
 1. The number of leaves is a power of two, 0 <= size <= leaves.
 2. A dyadic interval that lies within the window, as it stands in the ring, is the combination of its two halves.
 
-Costs in ⊕: insert amortised 1, worst log2(leaves); evict 0; query at most 2·log2(n) - 1. Space: 2n partials for n a power
-of two, else up to 4n.
+Costs in ⊕: insert amortised 1, worst log2(leaves); evict 0; query at most 2·log2(n) - 1. Space: 2n partials for n a
+power of two, else up to 4n.
 
 Difference to FlatFAT: inner nodes over the window's edges are left incomplete, so an insert repairs no path, but no
 single node ever answers for the whole window.

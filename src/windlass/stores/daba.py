@@ -40,8 +40,8 @@ from windlass.stores.store import Store
 class DABA(Store):
     """A sliding window with a constant worst case, for any aggregate: at most 6 ⊕ in any round."""
 
-    integers = ("head", "size", "f", "l", "a")
-    running = ("agg_ra", "agg_b")
+    integers: tuple[str, ...] = ("head", "size", "f", "l", "a")
+    running: tuple[str, ...] = ("agg_ra", "agg_b")
     costs = "at most 6 ⊕ in any round; n partials"
 
     @staticmethod
@@ -88,8 +88,8 @@ class DABA(Store):
             return combine(load(ring, head), agg_b)
 
         def run(ring: Any, links: Any, h: Any, events: Any, i: Any, answers: Any) -> Any:
-            # On a full window both fixups of a round do the same for a long stretch: first they shrink, then they shift.
-            # While no position wraps, such a stretch is a straight line.
+            # On a full window both fixups of a round do the same for a long stretch: first they shrink, then they
+            # shift. While no position wraps, such a stretch is a straight line.
             head, size, f, l, a, agg_ra, agg_b = h
             rounds = min(events[2] - i, len(ring[0]) - 1 - head)
             if size < len(ring[0]) or size == f + l + l + a or a == 0:

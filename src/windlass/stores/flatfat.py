@@ -15,13 +15,13 @@ Invariants
 2. Every inner node is the combination of its children.
 3. Leaves outside of the window and of the `stale` ones just before it hold the identity.
 
-Costs in ⊕: insert log2(leaves), evict 0; the whole window is the root (0 ⊕) if the aggregate is commutative or the window
-does not wrap, and if no evicted leaf is still in the tree; otherwise, and for other ranges, at most 2·log2(n) nodes. Space:
-2n partials for n a power of two, else up to 4n. Growing and shrinking rebuild: leaves - 1 ⊕.
+Costs in ⊕: insert log2(leaves), evict 0; the whole window is the root (0 ⊕) if the aggregate is commutative or the
+window does not wrap, and if no evicted leaf is still in the tree; otherwise, and for other ranges, at most 2·log2(n)
+nodes. Space: 2n partials for n a power of two, else up to 4n. Growing and shrinking rebuild: leaves - 1 ⊕.
 
-Departures. An evicted leaf is not overwritten by the identity at once (another log2 n ⊕): it is counted as `stale`, and the
-insert that reuses it repairs the path that had to be repaired anyway. A round over a full window is then log2(n) ⊕, as MQO
-counts, instead of twice that.
+Departures. An evicted leaf is not overwritten by the identity at once (another log2 n ⊕): it is counted as `stale`,
+and the insert that reuses it repairs the path that had to be repaired anyway. A round over a full window is then
+log2(n) ⊕, as MQO counts, instead of twice that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from windlass.stores.rounds import Technique
 class FlatFAT(DyadicStore):
     """Logarithmic in every round, for any aggregate and any range; the tree resizes with the window."""
 
-    integers = ("head", "size", "stale")
+    integers: tuple[str, ...] = ("head", "size", "stale")
     costs = "log2(n) ⊕ a round; 2n partials"
 
     @staticmethod

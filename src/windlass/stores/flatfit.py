@@ -1,4 +1,4 @@
-"""FlatFIT: follow pointers that skip what was already combined (MQO 2.2, Figure 7; Shein, Chrysanthis, Labrinidis 2017).
+"""FlatFIT: follow pointers that skip what was already combined (MQO 2.2, Figure 7; Shein et al. 2017).
 
 Idea. Every position holds a partial that covers the events from itself up to its pointer. A query walks the pointers
 from its first position to the end of the window, then combines what it visited from right to left, leaving at each

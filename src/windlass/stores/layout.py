@@ -1,18 +1,18 @@
-"""How the state of a store lies in memory: a few arrays that kernels work on, laid out anew to grow, to shrink, to be saved.
+"""How the state of a store lies in memory: a few arrays for the kernels, laid out anew to grow, shrink and be saved.
 
     header    the integers of the technique's state; head and size come first
     running   partials beside the ring, such as the total of subtract-on-evict
     ring      the partials of the window, one array a field
     links     integers beside the ring, such as FlatFIT's pointers
 
-`live` gives what is alive, oldest first and without regard to where the ring begins; `lay_out` puts that into fresh arrays.
-Growing, shrinking, snapshot and restore are all made of these two.
+`live` gives what is alive, oldest first and without regard to where the ring begins; `lay_out` puts that into fresh
+arrays. Growing, shrinking, snapshot and restore are all made of these two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +26,8 @@ Integers = np.ndarray[Any, Any]
 class Layout:
     """The arrays of one store. Techniques override what differs from a plain ring."""
 
-    integers: ClassVar[tuple[str, ...]] = ("head", "size")
-    running: ClassVar[tuple[str, ...]] = ()
+    integers: tuple[str, ...] = ("head", "size")
+    running: tuple[str, ...] = ()
 
     aggregate: Aggregate
     _monoid: Monoid | None = None

@@ -1,12 +1,11 @@
 """The loops around a technique, written once for all of them.
 
-A technique is a few functions over `(ring, links, h)`: `ring` holds partials as columns, `links` integers beside them,
-and `h` is the rest of the state as one tuple that begins with `(head, size, …)`. Between calls the integers of `h` rest in
-`header` and its partials in `slots`; `state` is `(header, slots, ring, links)`. `events` are `(columns, validity, number)`.
-A round is evict, insert, query.
-Because `h` is a value and not an object, the compiled loop below keeps it in registers, and because the loop calls
-the very functions that single events go through, the bulk form of a technique *is* the technique: the same ⊕ calls,
-the same state left behind.
+A technique is a few functions over `(ring, links, h)`: `ring` holds partials as columns, `links` integers beside
+them, and `h` is the rest of the state as one tuple that begins with `(head, size, …)`. Between calls the integers of
+`h` rest in `header` and its partials in `slots`; `state` is `(header, slots, ring, links)`. `events` are `(columns,
+validity, number)`. A round is evict, insert, query. Because `h` is a value and not an object, the compiled loop below
+keeps it in registers, and because the loop calls the very functions that single events go through, the bulk form of a
+technique *is* the technique: the same ⊕ calls, the same state left behind.
 
 Each `…_kernel` returns a plain function; the store compiles it or runs it as it is.
 """

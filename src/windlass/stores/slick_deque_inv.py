@@ -39,7 +39,7 @@ _BLOCK = 256
 class SlickDequeInv(Store):
     """SlickDeque (Inv): a running aggregate for each range, for invertible aggregates."""
 
-    running = SubtractOnEvict.running
+    running: tuple[str, ...] = SubtractOnEvict.running
     subtractable = True
     answers_ranges = True
     costs = "2 ⊕ a round and range, always; n partials and one a range"
@@ -64,7 +64,7 @@ class SlickDequeInv(Store):
                 "construct it with windows=… before the first event"
             )
         self._windows = windows
-        self.running, self.integers = (), ("head", "size", "longest")  # type: ignore[misc]
+        self.running, self.integers = (), ("head", "size", "longest")
         if self._monoid is not None:
             self._install(self._monoid, self._reserved)
 
@@ -204,6 +204,7 @@ def _slide_many_inv(p: Parts) -> Any:
     evict = p.technique.evict
     begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.answer, p.load, p.store
     combine, inverse = p.monoid.combine, p.monoid.inverse
+    assert inverse is not None
 
     def slide_many(state: Any, events: Any, i: Any, windows: Any, longest: Any, scratch: Any, answers: Any) -> Any:
         header, block, ring, links = state

@@ -43,7 +43,7 @@ _SMALLEST = 16
 class SlickDequeNonInv(Store):
     """SlickDeque (Non-Inv): the events that can still be an answer, for selective aggregates."""
 
-    integers = ("head", "size", "entries", "youngest")
+    integers: tuple[str, ...] = ("head", "size", "entries", "youngest")
     answers_ranges = True
     costs = "amortised < 2 ⊕ a round for all ranges, worst n; 1 to n partials and positions"
 
@@ -100,10 +100,11 @@ class SlickDequeNonInv(Store):
             return h[2] < len(links)
 
         def run(ring: Any, links: Any, h: Any, events: Any, i: Any, answers: Any) -> Any:
-            # How many entries an event beats is what no processor can predict, and a wrong guess costs more than the rest of
-            # the round. So each turn of this loop makes one comparison and steps, by choosing values and not by a branch,
-            # either back (the last entry is beaten) or on to the next event. What a step back has written is written over.
-            # Both choices, the entry below and the next event, are loaded before it is known which one is needed.
+            # How many entries an event beats is what no processor can predict, and a wrong guess costs more than the
+            # rest of the round. So each turn of this loop makes one comparison and steps, by choosing values and not
+            # by a branch, either back (the last entry is beaten) or on to the next event. What a step back has
+            # written is written over. Both choices, the entry below and the next event, are loaded before it is known
+            # which one is needed.
             head, size, entries, youngest = h
             mask, n = len(links) - 1, events[2]
             if i >= n or entries == 0 or entries == len(links):
@@ -211,9 +212,9 @@ class SlickDequeNonInv(Store):
 
 
 def _slide_many_non_inv(p: Parts) -> Any:
-    """Every range keeps the entry that answers it, its value in `held`. Little happens in a round: the entries that lost
-    against the new event, those of the shortest ranges, give way to it; and an entry that leaves its range, which is
-    known beforehand, gives way to the next. `windows` must rise."""
+    """Every range keeps the entry that answers it, its value in `held`. Little happens in a round: the entries that
+    lost against the new event, those of the shortest ranges, give way to it; and an entry that leaves its range,
+    which is known beforehand, gives way to the next. `windows` must rise."""
     insert, evict, _, _, room, _ = p.technique
     begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.answer, p.load, p.store
 

@@ -1,6 +1,7 @@
 """A store's state as bytes, and back: versioned, checked, and nothing in it is code.
 
-    magic "WINDLASS" · format (u32) · length of the head (u32) · head (JSON) · arrays, one after the other · BLAKE2b of it all
+    magic "WINDLASS" · format (u32) · length of the head (u32) · head (JSON) · arrays, one after the other · BLAKE2b
+    of it all
 
 The head tells the technique and its layout version, the aggregate, the Arrow types of its columns, the fields, the
 integers of the state and the arrays that follow. Only live partials are written, oldest first: where the ring happened

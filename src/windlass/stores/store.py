@@ -34,7 +34,8 @@ Kernel = Callable[[Parts], Function]
 class Store(Layout):
     """A window over a stream, answering `query()` incrementally. Subclasses are the techniques.
 
-    `dtype` (one, or one a column) and `nullable` bind the store to value types before the first value; `capacity` reserves room.
+    `dtype` (one, or one a column) and `nullable` bind the store to value types before the first value; `capacity`
+    reserves room.
     """
 
     costs: ClassVar[str] = ""
@@ -285,9 +286,10 @@ class Store(Layout):
 
     def _interpret(self, function: Function, arguments: tuple[Any, ...], bulk: bool) -> Any:
         """Run in Python; an exception out of the aggregate's own functions must not leave half a change behind."""
-        before = (
-            [tuple(a.copy() for a in x) if isinstance(x, tuple) else x.copy() for x in self._state()] if bulk else None
-        )
+        before = None
+        if bulk:
+            running, ring = (tuple(c.copy() for c in columns) for columns in (self._running, self._ring))
+            before = self._header.copy(), running, ring, self._links.copy()
         try:
             return function(self._state(), *arguments)
         except Exception as error:

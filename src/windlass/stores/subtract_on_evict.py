@@ -28,7 +28,7 @@ from windlass.stores.store import Store
 class SubtractOnEvict(Store):
     """Two operations a round, always; for invertible aggregates."""
 
-    running = ("total",)
+    running: tuple[str, ...] = ("total",)
     subtractable = True
     costs = "2 ⊕ a round, always; n partials; needs an inverse"
 

@@ -35,8 +35,8 @@ from windlass.stores.store import Store
 class TwoStacks(Store):
     """A sliding window in amortised three ⊕ a round, for any aggregate; its worst round is n."""
 
-    integers = ("head", "size", "front")
-    running = ("back",)
+    integers: tuple[str, ...] = ("head", "size", "front")
+    running: tuple[str, ...] = ("back",)
     costs = "amortised 3 ⊕ a round, worst n; n partials"
 
     @staticmethod
