@@ -158,7 +158,7 @@ def findings(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row]) -> Any:
     from benchmarks import style
 
-    fig, grid = style.figure(2, 2)
+    fig, grid = style.figure(2, 2, sharey="row")
     for line, aggregate in enumerate(("max", "sum")):
         for column, kind in enumerate(("spread", "every")):
             axes = grid[line][column]
