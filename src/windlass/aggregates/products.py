@@ -71,7 +71,7 @@ def _product(type_: ValueType) -> Monoid:
             return (p[0],)
         if p[1] > 1024 or p[1] < -1074:
             return (p[0] * (math.inf if p[1] > 0 else 0.0),)
-        return (math.ldexp(p[0], p[1]),)
+        return (math.ldexp(p[0], int(p[1])),)
 
     def identity() -> Any:
         return (1.0, 0)

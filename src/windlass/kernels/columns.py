@@ -57,7 +57,8 @@ def _accessors(is_row: tuple[bool, ...]) -> tuple[Callable[..., Any], Callable[.
         "def store(columns, i, x):\n"
         + ("".join(f"    columns[{k}][unsigned(i)] = x[{k}]\n" for k in range(len(is_row))) or "    pass\n")
     )
-    return _written(source, "load", "store", unsigned=unsigned)
+    load, store = _written(source, "load", "store", unsigned=unsigned)
+    return load, store
 
 
 def chooser(fields: tuple[Field, ...]) -> Callable[..., Any]:
@@ -86,6 +87,6 @@ def state_accessors(
     return begin, end
 
 
-def _written(source: str, *names: str, **scope: Any) -> Any:
+def _written(source: str, *names: str, **scope: Any) -> tuple[Callable[..., Any], ...]:
     exec(compile(source, "<windlass columns>", "exec"), scope)
     return tuple(scope[name] for name in names)

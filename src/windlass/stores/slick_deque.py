@@ -20,7 +20,7 @@ def SlickDeque(
     aggregate: Aggregate, *, windows: Sequence[int] | None = None, **options: Any
 ) -> SlickDequeInv | SlickDequeNonInv:
     """A store for invertible or selective aggregates; `windows`: the ranges that will be asked for, if several."""
-    if not isinstance(aggregate, Aggregate) or aggregate.invertible:
+    if getattr(aggregate, "invertible", True):  # what is no aggregate is refused there
         return SlickDequeInv(aggregate, windows=windows, **options)
     if aggregate.selective:
         return SlickDequeNonInv(aggregate, windows=windows, **options)

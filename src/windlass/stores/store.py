@@ -23,6 +23,7 @@ from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import OBJECT, ValueType, scalar, value_type
 from windlass.errors import EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.stores import rounds
+from windlass.stores.journal import Journal
 from windlass.stores.layout import Integers, Layout
 from windlass.stores.rounds import Function, Parts
 from windlass.stores.snapshot import pack, take_over
@@ -54,7 +55,6 @@ class Store(Layout):
         self._check_aggregate()
         self._nullable = nullable
         self._reserved = _count(capacity, "capacity") if capacity is not None else 0
-        self._broken: str | None = None
         if dtype is not None or not aggregate.columns:
             types = dtype if isinstance(dtype, tuple | list) else [dtype] * len(aggregate.columns)
             self.bind([value_type(t) for t in types], bool(nullable))
@@ -70,7 +70,6 @@ class Store(Layout):
 
     def insert(self, *values: Any) -> None:
         """Append the youngest event: one value a column of the aggregate."""
-        self._usable()
         width = len(self.aggregate.columns)
         if len(values) != width and not (width == 0 and len(values) == 1):
             raise InvalidArgument(f"{self.aggregate!r} takes {width} value(s) an event, got {len(values)}")
@@ -86,7 +85,6 @@ class Store(Layout):
 
     def insert_many(self, values: Any) -> None:
         """Append many events, oldest first."""
-        self._usable()
         events, _ = self._read(values)
         self._insert(events)
 
@@ -98,7 +96,6 @@ class Store(Layout):
 
     def evict(self, count: int = 1) -> None:
         """Remove the oldest event, or the `count` oldest."""
-        self._usable()
         count = _count(count, "the number of events to evict", least=0)
         if count > len(self):
             raise EmptyWindow(f"cannot evict {count} event(s) from a {type(self).__name__} of {len(self)}")
@@ -113,7 +110,6 @@ class Store(Layout):
 
     def query(self, last: int | None = None) -> Any:
         """The answer over the window, lowered; with `last`, over its youngest events only. None if there is none."""
-        self._usable()
         if last is not None:
             return self.query_many([last])[0]
         if len(self) == 0:
@@ -124,7 +120,6 @@ class Store(Layout):
 
     def query_many(self, lasts: Sequence[int]) -> list[Any]:
         """Answers over the youngest `r` events for each `r`: many queries from one structure."""
-        self._usable()
         ranges = self._ranges(lasts)
         if len(self) == 0:
             return [self._empty_answer() for _ in ranges]
@@ -148,7 +143,6 @@ class Store(Layout):
         `evictions`: a window of varying size; round i first evicts `evictions[i]` events.
         NumPy values (and lists) give NumPy answers, Arrow values give Arrow.
         """
-        self._usable()
         if sum(option is not None for option in (window, windows, evictions)) != 1:
             raise InvalidArgument("slide needs exactly one of window=, windows= and evictions=")
         if windows is not None:
@@ -216,7 +210,6 @@ class Store(Layout):
 
     def snapshot(self) -> bytes:
         """The whole state as bytes: checked, versioned, and free of pickled code."""
-        self._usable()
         return pack(self)
 
     def restore(self, data: bytes) -> Self:
@@ -286,36 +279,31 @@ class Store(Layout):
 
     def _interpret(self, function: Function, arguments: tuple[Any, ...], bulk: bool) -> Any:
         """Run in Python; an exception out of the aggregate's own functions must not leave half a change behind."""
-        before = None
-        if bulk:
-            running, ring = (tuple(c.copy() for c in columns) for columns in (self._running, self._ring))
-            before = self._header.copy(), running, ring, self._links.copy()
+        if not bulk:
+            journal = Journal()
+            try:
+                return function(journal.noting(self._state()), *arguments)
+            except BaseException:
+                journal.undo()
+                raise
+        running, ring = (tuple(c.copy() for c in columns) for columns in (self._running, self._ring))
+        before = self._header.copy(), running, ring, self._links.copy()
         try:
             return function(self._state(), *arguments)
-        except Exception as error:
-            if before is not None:
-                self._header, self._running, self._ring, self._links = before
-            else:
-                self._broken = f"{type(error).__name__}: {error}"
+        except BaseException:
+            self._header, self._running, self._ring, self._links = before
             raise
 
     def _advance(self, kernel: Kernel, events: Events, *arguments: Any) -> None:
         """Run a bulk kernel to the end, making room where it stopped for lack of it."""
         done = 0
         while done < events[2]:
-            done = int(self._call(kernel, events, done, *arguments, bulk=True))
+            done = int(self._call(kernel, events, done, *arguments, bulk=events[2] > 1))
             if done < events[2]:
                 self._make_room()
 
     def _make_room(self) -> None:
         raise AssertionError("a ring of the window's size always has room")
-
-    def _usable(self) -> None:
-        if self._broken is not None:
-            raise InvalidArgument(
-                f"this {type(self).__name__} stopped in the middle of an update ({self._broken}); "
-                "restore it from a snapshot"
-            )
 
     # ------------------------------------------------------------------ values in, answers out
 
