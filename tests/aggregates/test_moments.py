@@ -74,6 +74,8 @@ def test_integers_and_decimals_give_floats(aggregate, oracle):
     ):
         check(aggregate, oracle, pa.array(values), rel=1e-12, compiled=False)
     check(aggregate, oracle, pa.array([2**63, 2], pa.uint64()), rel=1e-12, compiled=False)
+    decimals = pa.array([Decimal("1.5"), None, Decimal("6.0"), Decimal("0.0"), Decimal("2.5"), Decimal("2.0")])
+    check(aggregate, oracle, decimals, rel=1e-12, window=2)
 
 
 def test_far_from_zero_the_plain_form_cancels_nothing():
