@@ -44,6 +44,12 @@ def unsigned(i: Any) -> Any:
     return i
 
 
+def copy_row(rows: Any, i: Any, row: Any) -> Any:
+    """Overwrite row i of a matrix. Compiled, it is a plain loop: numba's own assignment brings the text of its error
+    about shapes with it, which takes longer to compile than the rest of a kernel."""
+    rows[i] = row
+
+
 def accessors(fields: tuple[Field, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """`load(columns, i) -> tuple` and `store(columns, i, tuple)` for columns of these fields."""
     return _accessors(tuple(bool(field.shape) for field in fields))
@@ -55,10 +61,14 @@ def _accessors(is_row: tuple[bool, ...]) -> tuple[Callable[..., Any], Callable[.
     source = (
         f"def load(columns, i):\n    return ({''.join(part + ', ' for part in parts)})\n"
         "def store(columns, i, x):\n"
-        + ("".join(f"    columns[{k}][unsigned(i)] = x[{k}]\n" for k in range(len(is_row))) or "    pass\n")
+        + ("".join(f"    {_assignment(k, row)}\n" for k, row in enumerate(is_row)) or "    pass\n")
     )
-    load, store = _written(source, "load", "store", unsigned=unsigned)
+    load, store = _written(source, "load", "store", unsigned=unsigned, copy_row=copy_row)
     return load, store
+
+
+def _assignment(k: int, row: bool) -> str:
+    return f"copy_row(columns[{k}], i, x[{k}])" if row else f"columns[{k}][unsigned(i)] = x[{k}]"
 
 
 def chooser(fields: tuple[Field, ...]) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any
 
-from windlass.kernels.columns import unsigned
+from windlass.kernels.columns import copy_row, unsigned
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 
 # NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
@@ -54,7 +54,7 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
 
 @cache
 def _teach_numba() -> None:
-    """What `unsigned` means in compiled code."""
+    """What `unsigned` and `copy_row` mean in compiled code."""
     from numba import types
     from numba.extending import intrinsic, overload
 
@@ -71,6 +71,14 @@ def _teach_numba() -> None:
             return as_unsigned(i)  # type: ignore[call-arg]
 
         return convert
+
+    @overload(copy_row)
+    def _(rows: Any, i: Any, row: Any) -> Any:
+        def copy(rows: Any, i: Any, row: Any) -> Any:
+            for j in range(rows.shape[1]):
+                rows[unsigned(i), unsigned(j)] = row[unsigned(j)]
+
+        return copy
 
 
 class _Explained:
@@ -159,7 +167,7 @@ def _register(function: FunctionType) -> None:
 @cache
 def _register_global(function: FunctionType) -> None:
     """A function called through its global name cannot be replaced by a copy: make the original known."""
-    if function is unsigned:
+    if function in (unsigned, copy_row):
         return
     _register(function)
     for _, value in referenced(function):
