@@ -1,0 +1,68 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windlass.aggregates as agg
+from windlass.aggregates.counting import counted
+from windlass.aggregates.values import value_type
+from windlass.stores import TwoStacks
+
+INT = [value_type("int64")]
+
+
+def test_a_fold_of_n_costs_n_minus_one():
+    aggregate, calls = counted(agg.sum("x"))
+    assert aggregate.of(np.arange(10)) == 45
+    assert (calls.combine, calls.inverse, calls.selects, calls.total) == (9, 0, 0, 9)
+    calls.reset()
+    assert calls.total == 0
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("subtractable", [False, True])
+def test_every_form(nullable, subtractable):
+    aggregate, calls = counted(agg.sum())
+    m = aggregate.monoid([value_type("float64")], nullable=nullable, subtractable=subtractable)
+    ab = m.combine(m.lift(1.0), m.lift(2.0))
+    m.inverse(ab, m.lift(1.0))
+    assert (calls.combine, calls.inverse, calls.total) == (1, 1, 2)
+    assert m.interpreted == "its ⊕ calls are counted"
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_comparison_within_a_combine_is_part_of_it(nullable):
+    aggregate, calls = counted(agg.max())
+    m = aggregate.monoid(INT, nullable=nullable)
+    m.combine(m.lift(1), m.lift(2))
+    assert (calls.combine, calls.selects) == (1, 0)
+    m.selects(m.identity(), m.lift(2))  # counted even where a null decides it
+    assert (calls.combine, calls.selects, calls.total) == (1, 1, 2)
+
+
+def test_what_is_not_there_stays_absent():
+    m = counted(agg.max())[0].monoid(INT)
+    assert m.inverse is None and counted(agg.sum())[0].monoid(INT).selects is None
+
+
+def test_the_aggregate_stays_what_it_was():
+    original = agg.percentile("x", 90).alias("p90")
+    aggregate, _ = counted(original)
+    assert (aggregate.name, aggregate.columns, aggregate.output_name) == ("percentile", ("x",), "p90")
+    assert (aggregate.kind, aggregate.commutative, aggregate.invertible) == ("holistic", True, True)
+    assert aggregate.of([1.0, 2.0, 3.0]) == original.of([1.0, 2.0, 3.0])
+    assert counted(agg.sum())[0].alias("s").of([1, 2]) == 3
+
+
+def test_two_counters_do_not_mix():
+    (one, first), (two, second) = counted(agg.sum()), counted(agg.sum())
+    one.of(np.arange(5))
+    two.of(np.arange(3))
+    one.of(np.arange(5))
+    assert (first.total, second.total) == (8, 2)
+
+
+def test_two_stacks_costs_three_a_round():
+    aggregate, calls = counted(agg.sum())
+    n = 1000
+    TwoStacks(aggregate).slide(pa.array(range(n)), window=32)
+    assert 2 * n < calls.total <= 3 * n

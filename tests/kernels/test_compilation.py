@@ -1,0 +1,171 @@
+"""The cache of compiled kernels: hit by the next process, and never stale. Real processes, and a cache of their own."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from windlass.kernels import CannotCompile, compiled
+
+# Evaluates an aggregate of the module `mine`, and tells the answer and what was compiled rather than loaded.
+RUN = """
+    import json
+    import numpy as np
+    from windlass.aggregates import evaluation
+    {imports}
+    answer = {aggregate}().of(np.array([3.0, 1.0, 2.0]))
+    counts = [kernel.compilations for kernel in evaluation._kernels.values()]
+    print(json.dumps([answer, sum(counts), len(counts)]))
+"""
+TOTAL = """
+    import windlass.aggregates as agg
+
+    FACTOR = 10.0
+
+    def helper(x):
+        return x + 1.0
+
+    def lift(x):
+        return FACTOR * helper(x)
+
+    total = agg.define("total", lift=lift, combine=lambda a, b: a + b)
+"""
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    """Run code in a new process, which shares nothing with the last but the directory."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # edits within a second must be seen
+
+    def run(mine, aggregate="mine.total", main=""):
+        (tmp_path / "mine.py").write_text(textwrap.dedent(mine))
+        body = textwrap.dedent(main) + textwrap.dedent(RUN.format(imports="import mine", aggregate=aggregate))
+        (tmp_path / "main.py").write_text(body)
+        command = [sys.executable, "-W", "error", "main.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        answer, compilations, kernels = eval(done.stdout, {})
+        assert kernels > 0
+        return answer, compilations
+
+    return run
+
+
+def test_the_second_process_compiles_nothing(process):
+    assert process(TOTAL) == (90.0, 1)
+    assert process(TOTAL) == (90.0, 0)
+
+
+def test_an_edit_anywhere_is_compiled_and_an_edit_back_is_found(process):
+    process(TOTAL)
+    assert process(TOTAL.replace("a + b", "max(a, b)")) == (40.0, 1)  # the function
+    assert process(TOTAL.replace("x + 1.0", "x + 2.0")) == (120.0, 1)  # a helper it calls
+    assert process(TOTAL.replace("10.0", "100.0")) == (900.0, 1)  # a constant
+    assert process("# moved\n\n" + textwrap.dedent(TOTAL)) == (90.0, 0)
+    assert process(TOTAL) == (90.0, 0)
+
+
+def test_functions_of_main(process):
+    for expected in [(90.0, 1), (90.0, 0)]:
+        assert process("", "total", main=TOTAL) == expected
+    assert process("", "total", main=TOTAL.replace("x + 1.0", "x + 2.0")) == (120.0, 1)
+
+
+CLOSURES = """
+    import windlass.aggregates as agg
+
+    def scaled(factor):
+        return agg.define("scaled", lift=lambda x: factor * x, combine=lambda a, b: a + b)
+"""
+
+
+def test_closures_over_different_constants_do_not_collide(process):
+    assert process(CLOSURES, "mine.scaled(2.0)") == (12.0, 1)
+    assert process(CLOSURES, "mine.scaled(3.0)") == (18.0, 1)
+    assert process(CLOSURES, "mine.scaled(2.0)") == (12.0, 0)
+
+
+JITTED = """
+    import numba
+    import windlass.aggregates as agg
+
+    @numba.njit
+    def plus(a, b):
+        return a + b
+
+    total = agg.define("total", lift=lambda x: x, combine=plus)
+"""
+
+
+def test_jitted_functions_of_the_user_are_cached_too(process):
+    assert process(JITTED) == (6.0, 1)
+    assert process(JITTED) == (6.0, 0)
+    assert process(JITTED.replace("a + b", "a * b")) == (6.0, 1)
+
+
+ALLOCATING = """
+    import numpy as np
+    import windlass.aggregates as agg
+
+    total = agg.define("total", lift=lambda x: x, combine=lambda a, b: np.array([a, b]).sum())
+    allocates = agg.define("allocates", lift=lambda x: x, combine=max)
+"""
+
+
+def test_whether_a_kernel_allocates_is_part_of_its_name(process):
+    check = """
+        import mine
+        from windlass.aggregates.values import value_type
+        assert mine.total().monoid([value_type("float64")]).allocates
+    """
+    assert process(ALLOCATING, main=check)[0] == 6.0
+    assert process(ALLOCATING, main=check)[0] == 6.0  # found in the cache, and still known to allocate
+
+
+# ---------------------------------------------------------------------- in one process
+
+
+def closing(function):
+    def kernel(values, out):
+        for i in range(len(values)):
+            out[i] = function(values[i])
+
+    return kernel
+
+
+def run(function, **options):
+    out = np.zeros(2)
+    compiled(closing(function), **options)(np.array([1.0, 2.0]), out)
+    return out.tolist()
+
+
+def test_closures_in_one_process():
+    assert [run(lambda x, k=k: k * x) for k in (2.0, 3.0)] == [[2.0, 4.0], [3.0, 6.0]]
+
+
+def test_what_cannot_be_named_is_not_cached():
+    unnamed = {}  # a dict has no digest, and numba cannot close over it either
+
+    def kernel(values, out):
+        out[0] = len(unnamed)
+
+    with pytest.raises(CannotCompile):
+        compiled(kernel)(np.array([1.0]), np.zeros(1))
+
+
+def test_the_reason_is_the_innermost_one_and_names_the_line():
+    def inner(x):
+        return x.missing
+
+    with pytest.raises(
+        CannotCompile, match=r"Unknown attribute 'missing' of type float64.*test_compilation\.py, line \d+"
+    ):
+        run(lambda x: inner(x))
+
+
+def test_nothing_is_compiled_before_the_first_call():
+    kernel = compiled(closing(lambda x: x.missing))
+    assert kernel.compilations in (0, -1)
