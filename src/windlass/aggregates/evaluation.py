@@ -67,8 +67,12 @@ def kernel(m: Monoid, make: Callable[[], Function], *key: Any) -> Function:
 def fold(m: Monoid, events: Events) -> pa.Array:
     """The answer over all events, as an array of one."""
     answers = empty_answers(m, 1)
-    kernel(m, lambda: _fold_kernel(m), "fold")(events, answers)
+    fold_into(m, events, answers)
     return finish(m, answers)
+
+
+def fold_into(m: Monoid, events: Events, answers: Answers) -> None:
+    kernel(m, lambda: _fold_kernel(m), "fold")(events, answers)
 
 
 def _fold_kernel(m: Monoid) -> Function:

@@ -349,7 +349,7 @@ def _probe(m: Monoid) -> None:
     """Compile everything the user wrote, on one sample."""
     columns = tuple(np.array([_sample(t.arrow, 1)], t.dtype) for t in m.inputs)
     events = (columns, np.zeros(0, np.bool_), 1)
-    evaluation.fold(m, events)
+    evaluation.fold_into(m, events, evaluation.empty_answers(m, 1))
     if m.inverse is not None or m.selects is not None:
         evaluation.kernel(m, lambda: _others(m), "inverse and selects")(events, m.allocate(1))
 

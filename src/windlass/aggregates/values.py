@@ -123,7 +123,7 @@ def to_arrow(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None, t
     if values.dtype == object:
         items = values.tolist() if valid is None else [v if ok else None for v, ok in zip(values, valid, strict=True)]
         return pa.array(items, type=type_)
-    array = pa.array(values, mask=None if valid is None else ~valid)
+    array = _wrap(values, valid)
     if array.type == type_:
         return array
     if pa.types.is_temporal(type_):
@@ -131,12 +131,23 @@ def to_arrow(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None, t
     return array.cast(type_, safe=not pa.types.is_floating(type_))
 
 
+def _wrap(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None) -> pa.Array:
+    """The same memory as Arrow. (`pa.array` would do, but it imports pandas where that is installed: half a second.)"""
+    bits = None if valid is None else _bits(valid)
+    data = _bits(values) if values.dtype == BOOL else pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [bits, data])
+
+
+def _bits(flags: np.ndarray[Any, Any]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
 def _narrow(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array.cast(pa.int32()) if type_.bit_width == 32 else array
 
 
 def _is_plain_numpy(data: Any) -> bool:
-    return isinstance(data, np.ndarray) and not isinstance(data, np.ma.MaskedArray) and data.dtype.kind in "iufb"
+    return type(data) is np.ndarray and data.ndim == 1 and data.dtype.kind in "iufb"
 
 
 def _as_arrow(data: Any, expected: ValueType | None) -> pa.Array:
@@ -177,7 +188,7 @@ def _convert(array: Any, natural: ValueType, expected: ValueType) -> tuple[Any, 
         )
     try:
         if isinstance(array, np.ndarray):
-            array = pa.array(array)
+            array = _wrap(array, None)
         wide = _WIDE.get(expected.dtype) if expected.is_number else expected.arrow
         return array.cast(wide), expected
     except pa.ArrowException as error:
@@ -193,7 +204,8 @@ def _from_arrow(array: pa.Array, type_: ValueType) -> Column:
     valid = None if array.null_count == 0 else pc.is_valid(array).to_numpy(zero_copy_only=False)
     if type_.dtype == OBJECT:
         values = np.empty(len(array), dtype=object)
-        values[:] = array.to_pylist()
+        for i, value in enumerate(array.to_pylist()):  # one by one: a list is a value here, not a row
+            values[i] = value
         return Column(values, valid, type_)
     if pa.types.is_temporal(array.type):
         width = pa.int32() if array.type.bit_width == 32 else pa.int64()
