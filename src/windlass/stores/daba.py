@@ -17,7 +17,7 @@ as far as the arrow says, and two running aggregates stand for stretches that ne
 Invariants
 1. f + 2l + a + b = size, with |L| = |R| = l; and f >= 1 unless the window is empty.
 2. The entries are as drawn above.
-3. f - b = 2l + a after a shift or shrink that leaves work to do; when 2l + a = 0, f - b = 1.
+3. f - b = 1 unless the window is empty: what is left to do of L, R and A is done before B is as long as F.
 
 Costs in ⊕: fixup <= 2, insert <= 3, evict <= 2, query <= 1: the worst round is 6 (the paper's table: 8), amortised
 below 5. Space: n partials and 2.
@@ -139,8 +139,7 @@ class DABA(Store):
         f, l, a = (int(v) for v in self._header[2:])
         b = len(self) - f - 2 * l - a
         assert min(f, l, a, b) >= 0 and (f > 0 or len(self) == 0), "1: lengths"
-        if len(self) > 0:
-            assert f - b == 2 * l + a or (2 * l + a == 0 and f - b == 1) or True, "3: balance"
+        assert f - b == 1 or len(self) == 0, "3: balance"
 
 
 def wrap(ring: Any, p: Any) -> Any:

@@ -171,7 +171,7 @@ class SlickDequeNonInv(Store):
 
     def evict(self, count: int = 1) -> None:
         super().evict(count)
-        if self._entries <= self._capacity // 4 and self._capacity > _SMALLEST:
+        if self._monoid is not None and self._entries <= self._capacity // 4 and self._capacity > _SMALLEST:
             self.lay_out(*self.live(), self._capacity // 2)
 
     def _reserve(self, capacity: int) -> None:

@@ -9,7 +9,8 @@ for them, and compiles the technique for that monoid on first use. Everything is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -73,20 +74,22 @@ class Store(Layout):
         width = len(self.aggregate.columns)
         if len(values) != width and not (width == 0 and len(values) == 1):
             raise InvalidArgument(f"{self.aggregate!r} takes {width} value(s) an event, got {len(values)}")
-        if self._monoid is None:
-            self._bind_to_values(values)
-        m = self._bound
-        items = [scalar(v, t) for v, t in zip(values, m.inputs, strict=False)]
-        missing = any(item is None for item in items)
-        if missing:
-            self._refuse_nulls_unless_nullable(m)
-        columns = tuple(_one(item, t, as_object=not m.is_compiled) for item, t in zip(items, m.inputs, strict=True))
-        self._insert((columns, np.array([not missing]), 1))
+        with self._all_or_nothing():
+            if self._monoid is None:
+                self._bind_to_values(values)
+            m = self._bound
+            items = [scalar(v, t) for v, t in zip(values, m.inputs, strict=False)]
+            missing = any(item is None for item in items)
+            if missing:
+                self._refuse_nulls_unless_nullable(m)
+            columns = tuple(_one(item, t, as_object=not m.is_compiled) for item, t in zip(items, m.inputs, strict=True))
+            self._insert((columns, np.array([not missing]), 1))
 
     def insert_many(self, values: Any) -> None:
         """Append many events, oldest first."""
-        events, _ = self._read(values)
-        self._insert(events)
+        with self._all_or_nothing(bulk=True):
+            events, _ = self._read(values)
+            self._insert(events)
 
     def _insert(self, events: Events) -> None:
         needed = len(self) + events[2]
@@ -101,12 +104,18 @@ class Store(Layout):
             raise EmptyWindow(f"cannot evict {count} event(s) from a {type(self).__name__} of {len(self)}")
         if count == 0:
             return
-        self._call(rounds.evict_kernel, count, bulk=count > 1)
+        shrinks = self._shrunk(len(self) - count) < self.capacity
+        with self._all_or_nothing(bulk=count > 1 or shrinks):
+            self._call(rounds.evict_kernel, count, bulk=count > 1)
+            if shrinks:
+                self._reserve(self._shrunk(len(self)))
+
+    def _shrunk(self, events: int) -> int:
+        """The capacity to keep for so many events: at least a quarter of a ring is in use, unless it is small."""
         capacity = self.capacity
-        while len(self) <= capacity // 4 and capacity // 2 >= max(_SMALLEST, self._reserved):
+        while events <= capacity // 4 and capacity // 2 >= max(_SMALLEST, self._reserved):
             capacity //= 2
-        if capacity < self.capacity:
-            self._reserve(capacity)
+        return capacity
 
     def query(self, last: int | None = None) -> Any:
         """The answer over the window, lowered; with `last`, over its youngest events only. None if there is none."""
@@ -145,23 +154,24 @@ class Store(Layout):
         """
         if sum(option is not None for option in (window, windows, evictions)) != 1:
             raise InvalidArgument("slide needs exactly one of window=, windows= and evictions=")
-        if windows is not None:
-            ranges = self._ranges(windows)
-            events, arrow = self._read(values)
-            return self._slide_many(events, ranges, arrow)
-        if window is not None:
-            size = _count(window, "window")
-            self._check_window(size)
-            events, arrow = self._read(values)
-            self._reserve_exactly(min(size, len(self) + events[2]))
-            answers = self._answers(events[2])
-            self._advance(rounds.slide_kernel, events, size, answers)
-        else:
-            events, arrow = self._read(values)
-            counts = self._evictions(evictions, events[2])
-            answers = self._answers(events[2])
-            self._advance(rounds.roll_kernel, events, counts, answers)
-        return self._present(answers, arrow)
+        with self._all_or_nothing(bulk=True):
+            if windows is not None:
+                ranges = self._ranges(windows)
+                events, arrow = self._read(values)
+                return self._slide_many(events, ranges, arrow)
+            if window is not None:
+                size = _count(window, "window")
+                self._check_window(size)
+                events, arrow = self._read(values)
+                self._reserve_exactly(min(size, len(self) + events[2]))
+                answers = self._answers(events[2])
+                self._advance(rounds.slide_kernel, events, size, answers)
+            else:
+                events, arrow = self._read(values)
+                counts = self._evictions(evictions, events[2])
+                answers = self._answers(events[2])
+                self._advance(rounds.roll_kernel, events, counts, answers)
+            return self._present(answers, arrow)
 
     def _slide_many(self, events: Events, ranges: Integers, arrow: bool) -> Any:
         n, k, longest = events[2], len(ranges), int(ranges.max())
@@ -193,6 +203,8 @@ class Store(Layout):
         return counts
 
     def _ranges(self, lasts: Iterable[int]) -> Integers:
+        if not isinstance(lasts, Iterable):
+            raise InvalidArgument(f"give several windows as a sequence of integers, got {lasts!r}")
         ranges = [_count(r, "window") for r in lasts]
         if not ranges:
             raise InvalidArgument("give at least one window")
@@ -278,20 +290,29 @@ class Store(Layout):
         return self._header, self._running, self._ring, self._links
 
     def _interpret(self, function: Function, arguments: tuple[Any, ...], bulk: bool) -> Any:
-        """Run in Python; an exception out of the aggregate's own functions must not leave half a change behind."""
-        if not bulk:
-            journal = Journal()
-            try:
-                return function(journal.noting(self._state()), *arguments)
-            except BaseException:
-                journal.undo()
-                raise
-        running, ring = (tuple(c.copy() for c in columns) for columns in (self._running, self._ring))
-        before = self._header.copy(), running, ring, self._links.copy()
-        try:
+        """Run in Python; what a single step has changed when it raises is taken back here."""
+        if bulk:
             return function(self._state(), *arguments)
+        journal = Journal()
+        try:
+            return function(journal.noting(self._state()), *arguments)
         except BaseException:
-            self._header, self._running, self._ring, self._links = before
+            journal.undo()
+            raise
+
+    @contextmanager
+    def _all_or_nothing(self, bulk: bool = False) -> Iterator[None]:
+        """Whatever is raised, a refusal or an exception out of the aggregate's own functions, the store is as it was:
+        not bound to the refused values, not grown, no event further. Single steps keep a journal; `bulk` copies."""
+        before = dict(self.__dict__)
+        if bulk and self._monoid is not None and not self._monoid.is_compiled:
+            running, ring = (tuple(c.copy() for c in columns) for columns in (self._running, self._ring))
+            before |= {"_header": self._header.copy(), "_running": running, "_ring": ring, "_links": self._links.copy()}
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _advance(self, kernel: Kernel, events: Events, *arguments: Any) -> None:
