@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from benchmarks.workloads import SEED
 
-NAMES = ("single_query", "multi_query", "memory", "latency", "compile_time")
+NAMES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]
