@@ -23,6 +23,7 @@ from windlass.aggregates.input import read_columns
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import OBJECT, ValueType, scalar, value_type
 from windlass.errors import EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
+from windlass.kernels import CannotCompile
 from windlass.stores import rounds
 from windlass.stores.journal import Journal
 from windlass.stores.layout import Integers, Layout
@@ -53,6 +54,7 @@ class Store(Layout):
                 f"{type(self).__name__} needs an aggregate such as agg.sum(), got {type(aggregate).__name__}"
             )
         self.aggregate = aggregate
+        self._stopped: list[str] = []  # why the state cannot be trusted any more
         self._check_aggregate()
         self._nullable = nullable
         self._reserved = _count(capacity, "capacity") if capacity is not None else 0
@@ -119,6 +121,7 @@ class Store(Layout):
 
     def query(self, last: int | None = None) -> Any:
         """The answer over the window, lowered; with `last`, over its youngest events only. None if there is none."""
+        self._usable()
         if last is not None:
             return self.query_many([last])[0]
         if len(self) == 0:
@@ -129,6 +132,7 @@ class Store(Layout):
 
     def query_many(self, lasts: Sequence[int]) -> list[Any]:
         """Answers over the youngest `r` events for each `r`: many queries from one structure."""
+        self._usable()
         ranges = self._ranges(lasts)
         if len(self) == 0:
             return [self._empty_answer() for _ in ranges]
@@ -222,6 +226,7 @@ class Store(Layout):
 
     def snapshot(self) -> bytes:
         """The whole state as bytes: checked, versioned, and free of pickled code."""
+        self._usable()
         return pack(self)
 
     def restore(self, data: bytes) -> Self:
@@ -282,9 +287,15 @@ class Store(Layout):
             return kernel(rounds.parts(m, technique(m), len(self.integers), len(self.running)))
 
         function = evaluation.kernel(m, make, technique, kernel)
-        if m.is_compiled:
+        if not m.is_compiled:
+            return self._interpret(function, arguments, bulk)
+        try:
             return function(self._state(), *arguments)
-        return self._interpret(function, arguments, bulk)
+        except CannotCompile:
+            raise  # nothing has run
+        except Exception as error:
+            self._stopped.append(f"{type(error).__name__}: {error}")
+            raise
 
     def _state(self) -> tuple[Any, ...]:
         return self._header, self._running, self._ring, self._links
@@ -303,7 +314,9 @@ class Store(Layout):
     @contextmanager
     def _all_or_nothing(self, bulk: bool = False) -> Iterator[None]:
         """Whatever is raised, a refusal or an exception out of the aggregate's own functions, the store is as it was:
-        not bound to the refused values, not grown, no event further. Single steps keep a journal; `bulk` copies."""
+        not bound to the refused values, not grown, no event further. Single steps keep a journal; `bulk` copies.
+        Compiled code does neither: there the store is unusable after an exception, and says so."""
+        self._usable()
         before = dict(self.__dict__)
         if bulk and self._monoid is not None and not self._monoid.is_compiled:
             running, ring = (tuple(c.copy() for c in columns) for columns in (self._running, self._ring))
@@ -314,6 +327,14 @@ class Store(Layout):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+    def _usable(self) -> None:
+        """Compiled code keeps no journal: where a user's function raised in it, the arrays are not to be trusted."""
+        if self._stopped:
+            raise InvalidArgument(
+                f"this {type(self).__name__} stopped in the middle of an update ({self._stopped[0]}); "
+                "restore it from a snapshot"
+            )
 
     def _advance(self, kernel: Kernel, events: Events, *arguments: Any) -> None:
         """Run a bulk kernel to the end, making room where it stopped for lack of it."""
