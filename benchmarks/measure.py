@@ -34,9 +34,7 @@ class Entrant:
         return self.rounds / self.seconds
 
 
-def race(
-    entrants: dict[str, Entrant], repetitions: int = 5, patience: float = 2.0, warm: bool = True
-) -> None:
+def race(entrants: dict[str, Entrant], repetitions: int = 5, patience: float = 2.0, warm: bool = True) -> None:
     """Fill in the entrants' times. Who has used up `patience` seconds drops out after three repetitions."""
     with no_collection():
         if warm:

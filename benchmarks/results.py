@@ -84,9 +84,7 @@ def _cpu() -> str:
 
 def _git(*arguments: str) -> str:
     try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=ROOT.parent, capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(["git", *arguments], cwd=ROOT.parent, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
     return done.stdout.strip()

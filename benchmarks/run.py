@@ -64,9 +64,7 @@ def run_case(name: str, quick: bool, directory: Path) -> None:
     rows = list(case.run(scale))
     if not rows:
         return
-    path = results.write(
-        directory / "results", name, {**head, "seconds": round(time.perf_counter() - start)}, rows
-    )
+    path = results.write(directory / "results", name, {**head, "seconds": round(time.perf_counter() - start)}, rows)
     result = results.read(path)
     print(f"\n{case.TITLE}\n{results.what_ran(result)}")
     for table in case.tables(result["rows"]):
@@ -104,9 +102,7 @@ def plot_case(name: str, directory: Path) -> None:
     result = results.read(path)
     plots = directory / "plots"
     plots.mkdir(parents=True, exist_ok=True)
-    style.save(
-        load(name).draw(result["rows"]), plots / f"{name}.png", result["title"], results.what_ran(result)
-    )
+    style.save(load(name).draw(result["rows"]), plots / f"{name}.png", result["title"], results.what_ran(result))
     print(f"{plots / name}.png", file=sys.stderr)
 
 

@@ -45,9 +45,7 @@ plt.rcParams.update(
 )
 
 
-def figure(
-    rows: int, columns: int, width: float = 5.2, height: float = 3.6, **options: Any
-) -> tuple[Figure, Any]:
+def figure(rows: int, columns: int, width: float = 5.2, height: float = 3.6, **options: Any) -> tuple[Figure, Any]:
     return plt.subplots(
         rows,
         columns,

@@ -31,9 +31,7 @@ BUILT_IN = ("TwoStacks", "SlickDeque")
 def run(scale: Scale) -> Iterator[Row]:
     pairs = [(technique, "rms") for technique in scale.pick(tuple(TECHNIQUES), ("TwoStacks",))]
     pairs += [
-        (t, a)
-        for t in scale.pick(BUILT_IN, ("SlickDeque",))
-        for a in scale.pick(("sum", "max", "avg"), ("max",))
+        (t, a) for t in scale.pick(BUILT_IN, ("SlickDeque",)) for a in scale.pick(("sum", "max", "avg"), ("max",))
     ]
     for technique, aggregate in pairs:
         scale.say(f"{technique}, {aggregate}")

@@ -1,22 +1,20 @@
 """Latency of a single answer (MQO 2.2, Figure 14): which techniques have slow rounds, and how slow.
 
-A round takes a few nanoseconds, a call from Python a few microseconds, so the clock is inside the compiled
-loop: the processor's time stamp counter is read after every round. The same run over the same events is
-repeated, and each round keeps its fastest time: interruptions by the machine hit another round each time
-and drop out, the technique's own slow rounds stay. The counter's own cost (some 10 ns) is in every figure;
-a loop of nothing else is measured beside them as `clock`.
+A round takes a few nanoseconds, a call from Python a few microseconds, so the clock is inside the compiled loop:
+every answer is the reading of the processor's time stamp counter when it was there. The same run over the same events
+is repeated, and each round keeps its fastest time: interruptions by the machine hit other rounds each time and drop
+out, the technique's own slow rounds stay. The counter's own cost is in every figure; a loop of nothing else is
+measured beside them as `clock`.
 """
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from benchmarks import workloads
+from benchmarks import clock, workloads
 from benchmarks.cases import Scale, Table
 from benchmarks.results import Row
 from benchmarks.techniques import AGGREGATES, TECHNIQUES, applicable
@@ -30,13 +28,13 @@ PERCENTILES = {"min": 0, "p25": 25, "median": 50, "p75": 75, "p99": 99, "p99.9":
 
 
 def run(scale: Scale) -> Iterator[Row]:
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    if not clock.AVAILABLE:
         scale.say("latency reads the time stamp counter of x86-64, which this machine has not. Skipped.")
         return
     window, rounds = scale.pick(1 << 14, 1 << 10), scale.pick(1 << 18, 1 << 14)
     repetitions = scale.pick(9, 3)
     values = workloads.uniform(window + rounds, scale.seed)
-    nanoseconds = _nanoseconds_a_tick()
+    nanoseconds = clock.nanoseconds_a_tick()
     for aggregate in scale.pick(("max", "sum"), ("max",)):
         names = [n for n in applicable(AGGREGATES[aggregate]()) if n != "Recompute"]
         names = scale.pick(names, ["TwoStacks", "DABA", "SlickDeque"])  # each of them has to be compiled
@@ -45,11 +43,9 @@ def run(scale: Scale) -> Iterator[Row]:
             scale.say(f"{aggregate}, window {window}, repetition {repetition + 1} of {repetitions}")
             for name in [*names, "clock"]:
                 ticks = _ticks(name, aggregate, window, values)
-                best[name] = np.minimum(best[name], ticks) if name in best else ticks
+                best[name] = np.minimum(best.get(name, ticks), ticks)
         for name, ticks in best.items():
-            spread = {
-                p: round(float(np.percentile(ticks, q)) * nanoseconds, 1) for p, q in PERCENTILES.items()
-            }
+            spread = {p: round(float(np.percentile(ticks, q)) * nanoseconds, 1) for p, q in PERCENTILES.items()}
             average, worst = _combines(name, aggregate) if name != "clock" else (0.0, 0)
             yield {
                 "aggregate": aggregate,
@@ -65,94 +61,12 @@ def run(scale: Scale) -> Iterator[Row]:
 
 
 def _ticks(name: str, aggregate: str, window: int, values: np.ndarray) -> np.ndarray:
-    """Ticks of each round of a full window, from a new store."""
-    rounds = len(values) - window
-    ticks = np.zeros(rounds, np.int64)
+    """Ticks of each round of a full window, from a new store with room for all it can ever hold."""
     if name == "clock":
-        _clock_loop()(ticks)
-        return ticks
-    store = TECHNIQUES[name](AGGREGATES[aggregate]())
+        return np.diff(clock.only_stamps(np.zeros(len(values) - window, np.int64)))
+    store = TECHNIQUES[name](clock.stamped(AGGREGATES[aggregate]()), capacity=window)
     store.slide(values[:window], window=window)
-    columns, valid, n, _ = store._read(values[window:])
-    answers = store._answers(n)
-    store._advance(_latency_kernel, n, lambda i: (columns, valid, i, n, answers, ticks))
-    return ticks
-
-
-def _latency_kernel(p: Any) -> Any:
-    """The store's own round (evict, insert, query) with the counter read after each."""
-    insert, evict, query, room = p.technique.insert, p.technique.evict, p.technique.query, p.technique.room
-    begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
-    counter = _counter()
-
-    def slide_timed(header, slots, ring, links, values, valid, i, n, answers, ticks):  # type: ignore[no-untyped-def]
-        h = begin(header, slots)
-        before = counter()
-        while i < n and room(ring, links, h):
-            h = evict(ring, links, h)
-            h = insert(ring, links, h, lift_at(values, valid, i))
-            answer_at(answers, i, query(ring, links, h))
-            now = counter()
-            ticks[i] = now - before
-            before = now
-            i += 1
-        end(header, slots, h)
-        return i
-
-    return slide_timed
-
-
-def _clock_loop() -> Any:
-    from numba import njit
-
-    counter = _counter()
-
-    @njit
-    def loop(ticks):  # type: ignore[no-untyped-def]
-        before = counter()
-        for i in range(len(ticks)):
-            now = counter()
-            ticks[i] = now - before
-            before = now
-
-    return loop
-
-
-def _counter() -> Any:
-    """`counter()`: the time stamp counter, once everything before it is done (lfence; rdtsc)."""
-    from llvmlite import binding, ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    binding.initialize_native_asmparser()
-
-    @intrinsic
-    def counter(typing_context):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            word = ir.IntType(64)
-            code = "lfence; rdtsc; shlq $$32, %rdx; orq %rdx, %rax"
-            assembly = ir.InlineAsm(
-                ir.FunctionType(word, []),
-                code,
-                "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}",
-                side_effect=True,
-            )
-            return builder.call(assembly, [])
-
-        return types.int64(), generate
-
-    return counter
-
-
-def _nanoseconds_a_tick() -> float:
-    from numba import njit
-
-    counter = _counter()
-    read = njit(lambda: counter())
-    read()
-    start, ticks = time.perf_counter_ns(), read()
-    time.sleep(0.2)
-    return float((time.perf_counter_ns() - start) / (read() - ticks))
+    return np.diff(store.slide(values[window:], window=window))
 
 
 def _combines(technique: str, aggregate: str) -> tuple[float, int]:

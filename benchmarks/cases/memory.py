@@ -48,7 +48,7 @@ def run(scale: Scale) -> Iterator[Row]:
                     "nbytes": nbytes,
                     "formula": formula,
                     "formula_nbytes": table,
-                    "partials_per_event": round(nbytes / PARTIAL / window, 4),
+                    "partials_per_event": round(nbytes / PARTIAL / window, 7),
                 }
 
 
@@ -107,9 +107,7 @@ def draw(rows: list[Row]) -> Any:
             "label": name,
         }
         if variant:
-            options["linestyle"] = {"(Inv)": "-", "(Non-Inv), random": "--", "(Non-Inv), descending": ":"}[
-                variant
-            ]
+            options["linestyle"] = {"(Inv)": "-", "(Non-Inv), random": "--", "(Non-Inv), descending": ":"}[variant]
         powers = [r for r in mine if r["window"] & (r["window"] - 1) == 0]
         style.line(total, technique, [r["window"] for r in powers], [r["nbytes"] for r in powers], **options)
         style.line(
@@ -123,7 +121,7 @@ def draw(rows: list[Row]) -> Any:
     total.set_ylabel("state (bytes)")
     total.set_title("windows of a power of two")
     relative.set_ylim(0, 4.5)
-    for factor, label in ((1, "Table 2:\n n"), (2, "2n"), (3, "3n")):
+    for factor, label in ((1, "n (Table 2)"), (2, "2n"), (3, "3n")):
         relative.axhline(factor, color="#bbbbbb", linewidth=5, alpha=0.5, zorder=0)
         relative.annotate(
             f" {label}", (1, factor), xycoords=("axes fraction", "data"), fontsize=7, ha="left", va="center"

@@ -51,9 +51,7 @@ def _race(scale: Scale, aggregate: str, kind: str, ranges: list[int]) -> Iterato
         answers[technique] = list(store.slide(values[:1], windows=ranges)[0])
         entrants[technique] = Entrant(lambda s=store, v=values: s.slide(v, windows=ranges), rounds)
     for technique, answer in answers.items():
-        assert answer == answers["Recompute"], (
-            f"{technique} answers {answer}, Recompute {answers['Recompute']}"
-        )
+        assert answer == answers["Recompute"], f"{technique} answers {answer}, Recompute {answers['Recompute']}"
     race(entrants, repetitions=scale.pick(9, 3), patience=scale.pick(1.0, 0.2))
     for technique, entrant in entrants.items():
         yield {
@@ -114,8 +112,7 @@ def tables(rows: list[Row]) -> list[Table]:
         mine = [r for r in rows if (r["aggregate"], r["kind"]) == (aggregate, kind)]
         if kind == "shared or apart":
             lines = [
-                [r["technique"], f"{r['slides_per_second'] / 1e6:.3g}", f"{r['shared_is_faster_by']:.2f}"]
-                for r in mine
+                [r["technique"], f"{r['slides_per_second'] / 1e6:.3g}", f"{r['shared_is_faster_by']:.2f}"] for r in mine
             ]
             found.append(
                 (

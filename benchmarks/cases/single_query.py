@@ -53,9 +53,7 @@ def _sweep(
         yield from _race(scale, data, aggregate, window, values, with_peers)
 
 
-def _race(
-    scale: Scale, data: str, aggregate: str, window: int, values: np.ndarray, with_peers: bool
-) -> Iterator[Row]:
+def _race(scale: Scale, data: str, aggregate: str, window: int, values: np.ndarray, with_peers: bool) -> Iterator[Row]:
     entrants: dict[str, Entrant] = {}
     first: dict[str, float] = {}
     answers: dict[str, Any] = {}
@@ -97,9 +95,7 @@ def _combines(technique: str, aggregate: str, window: int, values: np.ndarray) -
     store = TECHNIQUES[technique](counted, dtype="int64", nullable=False)
     store.insert_many(values[:window])
     calls.reset()
-    rounds = (
-        64 if technique == "Recompute" else max(window, 1 << 10)
-    )  # whole cycles: a flip is due every n rounds
+    rounds = 64 if technique == "Recompute" else max(window, 1 << 10)  # whole cycles: a flip is due every n rounds
     store.slide(workloads.repeated(values[window:], rounds), window=window)
     return round(calls.total / rounds, 3)
 
