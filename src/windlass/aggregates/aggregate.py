@@ -45,8 +45,11 @@ class Aggregate:
     def output_name(self) -> str:
         return self.output or repr(self)
 
-    def monoid(self, types: Sequence[ValueType], *, nullable: bool = True, subtractable: bool = False) -> Monoid:
-        """Make it concrete. `subtractable` asks for partials that ⊖ may be applied to without end."""
+    def monoid(
+        self, types: Sequence[ValueType], *, nullable: bool = True, subtractable: bool = False, identity: bool = True
+    ) -> Monoid:
+        """Make it concrete. `subtractable` asks for partials that ⊖ may be applied to without end, `identity` for a
+        true identity, which a user's aggregate may lack."""
         if len(types) != len(self.columns):
             raise WrongType(f"{self!r} takes {len(self.columns)} column(s), got {len(types)}")
         build = self.build
@@ -58,6 +61,8 @@ class Aggregate:
                 )
             build = self.build_invertible or build
         monoid = replace(build(*types), commutative=self.commutative)
+        if identity:
+            monoid = monoid.with_identity()
         return monoid.optional() if nullable else monoid
 
     def of(self, values: Any) -> Any:

@@ -52,6 +52,7 @@ class Monoid:
     selects: Function | None = None
     defined: Function | None = None
     seen: Function | None = None
+    has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
     nullable: bool = False
     commutative: bool = True
@@ -104,10 +105,16 @@ class Monoid:
             return self.finish(columns, defined)
         return to_arrow(columns[0], defined, self.result)
 
+    def with_identity(self) -> Monoid:
+        """The same aggregate with a true identity, adjoined where its functions have none."""
+        return self if self.has_identity else _with_identity(self)
+
     def optional(self) -> Monoid:
         """The same aggregate over values that may be null."""
         if self.nullable:
             return self
+        if not self.has_identity:
+            return self.with_identity().optional()
         if self.defined is not None or self.answers_empty:
             return replace(self, nullable=True)
         if self.seen is not None:
@@ -185,6 +192,69 @@ def _with_validity(m: Monoid) -> Monoid:
         selects=selects,
         defined=defined,
         nullable=True,
+    )
+
+
+def _with_identity(m: Monoid) -> Monoid:
+    """Adjoin an identity that the functions never see: a last field tells whether there was a value.
+
+    Where partials are subtracted it counts; otherwise it is a flag, under which selective stays selective.
+    """
+    base_lift, base_combine, base_lower, base_identity = m.lift, m.combine, m.lower, m.identity
+    base_inverse: Any = m.inverse
+    base_selects: Any = m.selects
+    one, none = (1, 0) if base_inverse is not None else (True, False)
+
+    def lift(*values: Any) -> Any:
+        return base_lift(*values) + (one,)
+
+    def combine(a: Any, b: Any) -> Any:
+        if not a[-1]:
+            return b
+        if not b[-1]:
+            return a
+        return base_combine(a[:-1], b[:-1]) + (plus(a[-1], b[-1]),)
+
+    def inverse(c: Any, a: Any) -> Any:
+        if not a[-1]:
+            return c
+        if c[-1] == a[-1]:
+            return identity()
+        return base_inverse(c[:-1], a[:-1]) + (c[-1] - a[-1],)
+
+    def selects(a: Any, b: Any) -> Any:
+        if not a[-1] or not b[-1]:
+            return not a[-1]
+        return base_selects(a[:-1], b[:-1])
+
+    def lower(p: Any) -> Any:
+        return base_lower(p[:-1])
+
+    def identity() -> Any:
+        return base_identity() + (none,)
+
+    def seen(p: Any) -> Any:
+        return p[-1] != none
+
+    def added(n: Any, more: Any) -> Any:
+        return n + more
+
+    def either(flag: Any, other: Any) -> Any:
+        return flag or other
+
+    plus = either if base_inverse is None else added
+    dtype = OBJECT if not m.is_compiled else BOOL if base_inverse is None else INT64
+    return replace(
+        m,
+        fields=(*m.fields, Field("events" if base_inverse is not None else "any", dtype)),
+        lift=lift,
+        combine=combine,
+        lower=lower,
+        identity=identity,
+        inverse=None if base_inverse is None else inverse,
+        selects=None if base_selects is None else selects,
+        seen=seen,
+        has_identity=True,
     )
 
 

@@ -19,23 +19,22 @@ but slower, and a warning (`InterpretedAggregate`) says why, once.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from itertools import count
-from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate, Kind
-from windlass.aggregates.monoid import Columns, Function, Monoid, digest_of
+from windlass.aggregates.fitting import bare, cast_to, constant, lowered, same_as_younger, struct_of
+from windlass.aggregates.monoid import Function, Monoid, digest_of
 from windlass.aggregates.parameters import whole
-from windlass.aggregates.values import BOOL, FLOAT64, INT64, OBJECT, UINT64, ValueType, to_arrow, value_type
+from windlass.aggregates.samples import Shape, cast, field_dtype, parameters_of, sample, shape_of, unified
+from windlass.aggregates.values import OBJECT, ValueType, value_type
 from windlass.errors import InterpretedAggregate, InvalidArgument, WrongType
 from windlass.kernels import CannotCompile, Field, accessors
 from windlass.kernels.digests import Undigestible, plain
@@ -92,11 +91,11 @@ def define(
         identity=identity() if callable(identity) else identity,
         inverse=plain(inverse),
         selects=plain(selects),
-        columns=_parameters(plain(lift)) if columns is None else whole("columns", columns, 0),
+        columns=parameters_of(plain(lift)) if columns is None else whole("columns", columns, 0),
         commutative=commutative,
         selective=selective or selects is not None,
         kind=kind,
-        fields=None if fields is None else tuple((field, _field_dtype(t)) for field, t in fields.items()),
+        fields=None if fields is None else tuple((field, field_dtype(t)) for field, t in fields.items()),
         result=None if result is None else value_type(result).arrow,
         compile=compile,
     )
@@ -152,13 +151,6 @@ class Definition:
         return self._known[types]
 
 
-class _Shape(NamedTuple):
-    """A field as a sample shows it: its dtype, and its shape if it is an array."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...] = ()
-
-
 class _Binding:
     """A definition and the types of its columns: what the functions make of samples, then the monoid."""
 
@@ -182,7 +174,7 @@ class _Binding:
     def _lifted_sample(self) -> Any:
         error: Exception | None = None
         for number in (1, 2, 7):  # a function may be undefined for one of them
-            samples = tuple(_sample(t.arrow, number) for t in self.types)
+            samples = tuple(sample(t.arrow, number) for t in self.types)
             try:
                 return self.parts["lift"](*samples)
             except Exception as raised:
@@ -221,18 +213,18 @@ class _Binding:
                 raise InvalidArgument(
                     f"{self.name}: {len(given)} field(s) are named, a partial has {widths.pop()}: {self.one}"
                 )
-            shapes = [(field, _Shape(dtype)) for field, dtype in given]
+            shapes = [(field, Shape(dtype)) for field, dtype in given]
         else:
             columns = list(zip(*seen, strict=True))
             shapes = [
-                ("value" if self.bare else f"_{k + 1}", _unified([_shape(v) for v in column]))
+                ("value" if self.bare else f"_{k + 1}", unified([shape_of(v) for v in column]))
                 for k, column in enumerate(columns)
             ]
         return tuple(Field(field, shape.dtype, shape.shape) for field, shape in shapes)
 
     def _sample_of_lower(self) -> Any:
         lower = self.parts["lower"]
-        one = tuple(_cast(value, field) for value, field in zip(self.one, self.fields, strict=True))
+        one = tuple(cast(value, field) for value, field in zip(self.one, self.fields, strict=True))
         partial = one[0] if self.bare else one
         if lower is None:
             return one if len(one) > 1 else one[0]
@@ -289,34 +281,34 @@ class _Binding:
         lift, combine, lower = self.parts["lift"], self.parts["combine"], self.parts["lower"]
         inverse, selects = self.parts["inverse"], self.parts["selects"]
         if self.bare:
-            lift, combine, inverse, selects = _bare(len(self.types), lift, combine, inverse, selects)
+            lift, combine, inverse, selects = bare(len(self.types), lift, combine, inverse, selects)
         if interpreted is None:
             lift, combine = self._exact(lift, "lift"), self._exact(combine, "combine")
             inverse = inverse and self._exact(inverse, "inverse")
         if selects is None and self.parts["selective"]:
-            selects = _same_as_younger(combine, fields)
-        monoid = Monoid(
+            selects = same_as_younger(combine, fields)
+        return Monoid(
             self.types,
             fields,
             lift,
             combine,
-            _lower(lower, self.bare, self.struct),
-            _constant(self.parts["identity"], fields, self.bare),
+            lowered(lower, self.bare, self.struct),
+            constant(self.parts["identity"], fields, self.bare),
             self._result(),
             results=self._results(compiled=interpreted is None),
-            finish=_struct(self._result()) if self.struct else None,
+            finish=struct_of(self._result()) if self.struct else None,
             inverse=inverse,
             selects=selects,
             interpreted=interpreted,
+            has_identity=self.parts["identity"] is not None,
         )
-        return monoid if self.parts["identity"] is not None else _adjoined(monoid)
 
     def _exact(self, function: Any, role: str) -> Any:
         """The function with its result in the fields' own types; no cast where the sample has them."""
-        shown = [_shape(value) for value in self.samples[role]]
-        if shown == [_Shape(field.dtype, field.shape) for field in self.fields]:
+        shown = [shape_of(value) for value in self.samples[role]]
+        if shown == [Shape(field.dtype, field.shape) for field in self.fields]:
             return function
-        return _cast_to(self.fields, function)
+        return cast_to(self.fields, function)
 
     def _result(self) -> pa.DataType:
         if self.parts["result"] is not None:
@@ -347,7 +339,7 @@ class _Binding:
 
 def _probe(m: Monoid) -> None:
     """Compile everything the user wrote, on one sample."""
-    columns = tuple(np.array([_sample(t.arrow, 1)], t.dtype) for t in m.inputs)
+    columns = tuple(np.array([sample(t.arrow, 1)], t.dtype) for t in m.inputs)
     events = (columns, np.zeros(0, np.bool_), 1)
     evaluation.fold_into(m, events, evaluation.empty_answers(m, 1))
     if m.inverse is not None or m.selects is not None:
@@ -375,224 +367,3 @@ def _others(m: Monoid) -> Function:
             return True
 
     return others
-
-
-# ---------------------------------------------------------------------- fitting the functions to the scheme
-
-
-def _bare(arity: int, lift: Any, combine: Any, inverse: Any, selects: Any) -> tuple[Any, Any, Any, Any]:
-    """The functions over partials that are one value, as functions over tuples of one."""
-    # Written out, because numba does not call a builtin such as `float` with *values.
-    values = ", ".join(f"v{k}" for k in range(arity))
-    scope: dict[str, Any] = {}
-    exec(f"def make(lift):\n    def lift_({values}):\n        return (lift({values}),)\n    return lift_\n", scope)
-    lift_ = scope["make"](lift)
-
-    def combine_(a: Any, b: Any) -> Any:
-        return (combine(a[0], b[0]),)
-
-    def inverse_(c: Any, a: Any) -> Any:
-        return (inverse(c[0], a[0]),)
-
-    def selects_(a: Any, b: Any) -> Any:
-        return selects(a[0], b[0])
-
-    return lift_, combine_, inverse and inverse_, selects and selects_
-
-
-def _cast_to(fields: tuple[Field, ...], function: Any) -> Any:
-    casts = {INT64: "np.int64({})", UINT64: "np.uint64({})", FLOAT64: "float({})", BOOL: "bool({})"}
-    items = [("{}" if f.shape else casts[f.dtype]).format(f"x[{k}]") for k, f in enumerate(fields)]
-    scope: dict[str, Any] = {"np": np}
-    exec(f"def cast(x):\n    return ({', '.join(items)},)\n", scope)
-    cast = scope["cast"]
-
-    def exact(*arguments: Any) -> Any:
-        return cast(function(*arguments))
-
-    return exact
-
-
-def _same_as_younger(combine: Any, fields: tuple[Field, ...]) -> Any:
-    """selects(a, b) by comparing a ⊕ b with b, where NaN equals NaN."""
-    if any(field.shape for field in fields):
-        raise InvalidArgument("a selective aggregate whose partials hold arrays needs selects=")
-    tests = [f"(c[{k}] == b[{k}] or (c[{k}] != c[{k}] and b[{k}] != b[{k}]))" for k in range(len(fields))]
-    scope: dict[str, Any] = {}
-    exec(f"def same(c, b):\n    return {' and '.join(tests)}\n", scope)
-    same = scope["same"]
-
-    def selects(a: Any, b: Any) -> Any:
-        return same(combine(a, b), b)
-
-    return selects
-
-
-def _lower(lower: Any, bare: bool, struct: bool) -> Any:
-    if lower is None:
-        return lambda p: p
-
-    def of_bare(p: Any) -> Any:
-        return (lower(p[0]),)
-
-    def of_tuple(p: Any) -> Any:
-        return (lower(p),)
-
-    def struct_of_bare(p: Any) -> Any:
-        return lower(p[0])
-
-    if struct:
-        return struct_of_bare if bare else lower
-    return of_bare if bare else of_tuple
-
-
-def _constant(identity: Any, fields: tuple[Field, ...], bare: bool) -> Any:
-    """identity(): the user's, or where there is none a placeholder that `_adjoined` never lets anyone see."""
-    if identity is None:
-        values = [None if f.dtype == OBJECT else np.zeros(f.shape, f.dtype) if f.shape else 0 for f in fields]
-    else:
-        values = [identity] if bare else list(identity)
-    scope: dict[str, Any] = {f"c{k}": _cast(v, f) for k, (v, f) in enumerate(zip(values, fields, strict=True))}
-    items = [f"c{k}.copy()" if field.shape else f"c{k}" for k, field in enumerate(fields)]
-    exec(f"def identity():\n    return ({', '.join(items)},)\n", scope)
-    return scope["identity"]
-
-
-def _adjoined(m: Monoid) -> Monoid:
-    """The same with an identity that the functions never see: a last field tells whether there was an event.
-
-    Where partials are subtracted it counts; otherwise it is a flag, under which selective stays selective.
-    """
-    base_lift, base_combine, base_lower, base_identity = m.lift, m.combine, m.lower, m.identity
-    base_inverse: Any = m.inverse
-    base_selects: Any = m.selects
-    one, none = (1, 0) if base_inverse is not None else (True, False)
-
-    def lift(*values: Any) -> Any:
-        return base_lift(*values) + (one,)
-
-    def combine(a: Any, b: Any) -> Any:
-        if not a[-1]:
-            return b
-        if not b[-1]:
-            return a
-        return base_combine(a[:-1], b[:-1]) + (plus(a[-1], b[-1]),)
-
-    def inverse(c: Any, a: Any) -> Any:
-        if not a[-1]:
-            return c
-        if c[-1] == a[-1]:
-            return identity()
-        return base_inverse(c[:-1], a[:-1]) + (c[-1] - a[-1],)
-
-    def selects(a: Any, b: Any) -> Any:
-        if not a[-1] or not b[-1]:
-            return not a[-1]
-        return base_selects(a[:-1], b[:-1])
-
-    def lower(p: Any) -> Any:
-        return base_lower(p[:-1])
-
-    def identity() -> Any:
-        return base_identity() + (none,)
-
-    def seen(p: Any) -> Any:
-        return p[-1] != none
-
-    def added(n: Any, more: Any) -> Any:
-        return n + more
-
-    def either(flag: Any, other: Any) -> Any:
-        return flag or other
-
-    plus = either if base_inverse is None else added
-    dtype = OBJECT if not m.is_compiled else BOOL if base_inverse is None else INT64
-    return replace(
-        m,
-        fields=(*m.fields, Field("events" if base_inverse is not None else "any", dtype)),
-        lift=lift,
-        combine=combine,
-        lower=lower,
-        identity=identity,
-        inverse=None if base_inverse is None else inverse,
-        selects=None if base_selects is None else selects,
-        seen=seen,
-    )
-
-
-def _struct(result: pa.DataType) -> Callable[[Columns, np.ndarray[Any, Any] | None], pa.Array]:
-    def finish(columns: Columns, defined: np.ndarray[Any, Any] | None) -> pa.Array:
-        arrays = [to_arrow(c, defined, field.type) for c, field in zip(columns, result, strict=True)]
-        mask = None if defined is None else pa.array(~defined)
-        return pa.StructArray.from_arrays(arrays, fields=list(result), mask=mask)
-
-    return finish
-
-
-# ---------------------------------------------------------------------- types from samples
-
-
-def _parameters(lift: Any) -> int:
-    """How many values a lift takes: its parameters without a default. A builtin, such as float, takes one."""
-    if not isinstance(lift, FunctionType):
-        return 1
-    parameters = inspect.signature(lift).parameters.values()
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return 1
-    return sum(p.default is p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters)
-
-
-def _sample(arrow: pa.DataType, number: int) -> Any:
-    """A value of that type as the functions will see it."""
-    t = pa.types
-    dtype = value_type(arrow).dtype
-    if dtype != OBJECT:
-        return {INT64: int, UINT64: np.uint64, FLOAT64: float, BOOL: bool}[dtype](number)
-    if t.is_decimal(arrow):
-        return Decimal(number)
-    if t.is_binary(arrow) or t.is_large_binary(arrow) or t.is_fixed_size_binary(arrow):
-        return b"a" * number
-    if t.is_list(arrow) or t.is_large_list(arrow) or t.is_fixed_size_list(arrow):
-        return [_sample(arrow.value_type, number)]
-    if t.is_struct(arrow):
-        return {field.name: _sample(field.type, number) for field in arrow}
-    if t.is_map(arrow):
-        return [(_sample(arrow.key_type, number), _sample(arrow.item_type, number))]
-    return "a" * number
-
-
-def _field_dtype(type_: Any) -> np.dtype[Any]:
-    return OBJECT if type_ is object else value_type(type_).dtype
-
-
-def _shape(value: Any) -> _Shape:
-    if isinstance(value, bool | np.bool_):
-        return _Shape(BOOL)
-    if isinstance(value, int):
-        return _Shape(INT64 if -(1 << 63) <= value < 1 << 63 else OBJECT)
-    if isinstance(value, float | np.floating):
-        return _Shape(FLOAT64)
-    if isinstance(value, np.integer):
-        return _Shape(UINT64 if value.dtype == UINT64 else INT64)
-    if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "iufb":
-        return _Shape(value.dtype, value.shape)
-    return _Shape(OBJECT)
-
-
-def _unified(shapes: list[_Shape]) -> _Shape:
-    """The one type for a field that appears in all of these."""
-    if len(set(shapes)) == 1:
-        return shapes[0]
-    dtypes = {shape.dtype for shape in shapes}
-    if OBJECT in dtypes or any(shape.shape for shape in shapes):
-        return _Shape(OBJECT)
-    for widest in (FLOAT64, UINT64, INT64):
-        if widest in dtypes:
-            return _Shape(widest)
-    return _Shape(BOOL)
-
-
-def _cast(value: Any, field: Field) -> Any:
-    if field.dtype == OBJECT or value is None or field.shape:
-        return value
-    return {INT64: int, UINT64: np.uint64, FLOAT64: float, BOOL: bool}[field.dtype](value)

@@ -39,6 +39,7 @@ class FlatFAT(DyadicStore):
     """Logarithmic in every round, for any aggregate and any range; the tree resizes with the window."""
 
     integers: tuple[str, ...] = ("head", "size", "stale")
+    needs_identity = True
     costs = "log2(n) ⊕ a round; 2n partials"
 
     @staticmethod

@@ -27,7 +27,7 @@ from windlass.aggregates.evaluation import Events
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.errors import InvalidArgument
 from windlass.kernels import accessors
-from windlass.stores.layout import Integers, same
+from windlass.stores.layout import Integers, cleared, same
 from windlass.stores.rounds import Parts, Technique
 from windlass.stores.store import Kernel, Store
 from windlass.stores.subtract_on_evict import SubtractOnEvict
@@ -77,7 +77,12 @@ class SlickDequeInv(Store):
         return 1 if self._windows is None else _BLOCK
 
     def _allocate(self, monoid: Monoid, capacity: int) -> Columns:
-        return monoid.allocate(capacity + (0 if self._windows is None else len(self._windows)))
+        if self._windows is None:
+            return monoid.allocate(capacity)
+        ring = monoid.allocate(capacity + len(self._windows))
+        for column, nothing in zip(ring, cleared(monoid, len(self._windows)), strict=True):
+            column[capacity:] = nothing  # a snapshot of an empty window must not show what was in memory before
+        return ring
 
     def _links_for(self, capacity: int) -> Integers:
         return np.zeros(0, np.int64) if self._windows is None else self._windows.copy()

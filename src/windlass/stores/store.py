@@ -43,6 +43,7 @@ class Store(Layout):
 
     costs: ClassVar[str] = ""
     subtractable: ClassVar[bool] = False  # needs the aggregate's inverse
+    needs_identity: ClassVar[bool] = False  # combines slots that hold no event
     answers_ranges: ClassVar[bool] = False  # can answer for the youngest r events, for many r
     layout: ClassVar[int] = 1  # raised when the meaning of a snapshot's arrays changes
 
@@ -250,7 +251,9 @@ class Store(Layout):
 
     def bind(self, types: Sequence[ValueType], nullable: bool) -> None:
         """Fix the types of the columns; done by the first values unless `dtype` was given."""
-        monoid = self.aggregate.monoid(types, nullable=nullable, subtractable=self.subtractable)
+        monoid = self.aggregate.monoid(
+            types, nullable=nullable, subtractable=self.subtractable, identity=self.needs_identity
+        )
         self._install(monoid, self._reserved)
 
     def _bind_to_values(self, values: Sequence[Any]) -> None:
