@@ -71,7 +71,8 @@ class Aggregate:
         from windlass.aggregates.input import read_columns
 
         read = read_columns(self, values, None)
-        m = self.monoid([c.type for c in read.columns], nullable=read.may_be_null)
+        nullable = any(c.valid is not None for c in read.columns)
+        m = self.monoid([c.type for c in read.columns], nullable=nullable, identity=False)
         if read.length == 0:
             return evaluation.answer_of_nothing(m)
         return evaluation.fold(m, evaluation.events_of(m, read.columns, read.length))[0].as_py()
