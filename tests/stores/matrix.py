@@ -125,7 +125,7 @@ class Case:
 
     @property
     def dtype(self) -> Any:
-        return tuple(type_ for type_, _ in self.columns)
+        return tuple(type_ for type_, _ in self.columns)[: len(self.aggregate.columns)]
 
     @property
     def events(self) -> st.SearchStrategy[Any]:
@@ -222,10 +222,20 @@ def case(name: str) -> Case:
     return next(c for c in CASES if c.name == name)
 
 
+MEAN = agg.define(
+    "mean",
+    lift=lambda x: (x, 1),
+    combine=lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    lower=lambda p: p[0] / p[1],
+    inverse=lambda c, a: (c[0] - a[0], c[1] - a[1]),
+    commutative=True,
+)
+
 COMPILED = [
     case("sum int"),
     case("max float"),
     case("avg float"),
     case("first"),
     case("collect_list"),
+    one("user-defined mean", MEAN("x"), F, QUARTERS, "avg", rel=1e-12),
 ]

@@ -314,7 +314,7 @@ def batches(random: Random, values: list[Any]) -> list[list[Any]]:
 
 
 def few(function: Any) -> Any:
-    return settings(max_examples=max(10, settings().max_examples // 5))(function)
+    return settings(max_examples=max(8, settings().max_examples // 8))(function)
 
 
 @pairs

@@ -137,8 +137,10 @@ def slide_kernel(p: Parts) -> Function:
             h = insert(ring, links, h, lift_at(events, i))
             answer_at(answers, i, query(ring, links, h))
             i += 1
-        while i < n and room(ring, links, h):
+        while i < n and h[1] == window:
             h = evict(ring, links, h)
+            if not room(ring, links, h):  # what leaves may make the room that what comes needs
+                break
             h = insert(ring, links, h, lift_at(events, i))
             answer_at(answers, i, query(ring, links, h))
             i, h = run(ring, links, h, events, i + 1, answers)
