@@ -25,12 +25,7 @@ def test_a_quick_case_leaves_results_a_plot_and_figures_for_the_document(tmp_pat
     document.write_text(f"above\n{report.BEGIN}\nold\n{report.END}\nbelow\n")
     assert report.main(document, tmp_path) == 0
     text = document.read_text()
-    assert (
-        text.startswith("above")
-        and text.endswith("below\n")
-        and "| TwoStacks | 2n |" in text
-        and "old" not in text
-    )
+    assert text.startswith("above") and text.endswith("below\n") and "| TwoStacks | 2n |" in text and "old" not in text
 
 
 def test_the_cases_are_listed_and_unknown_ones_refused(capsys):

@@ -98,8 +98,8 @@ def tables(rows: list[Row]) -> list[Table]:
             for r in mine
         ]
         header = ["technique", *PERCENTILES, "⊕ a round", "⊕ worst round"]
-        window = f"window {mine[0]['window']} (⊕: {COUNTED_WINDOW})"
-        caption = f"{aggregate}, {window}: nanoseconds a round"
+        window = f"window {mine[0]['window']}"
+        caption = f"{aggregate}, {window}: nanoseconds a round (⊕ counted over a window of {COUNTED_WINDOW})"
         found.append((caption, header, lines))
     return found
 
