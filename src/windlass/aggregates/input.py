@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.values import Column, ValueType, column
+from windlass.aggregates.values import Column, ValueType, column, is_plain_numpy
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 
 
@@ -44,8 +44,9 @@ def read_columns(aggregate: Aggregate, values: Any, types: Sequence[ValueType] |
         raise InvalidArgument(f"the columns of {aggregate!r} differ in length: {sorted(lengths)}")
     for c in columns:
         if pa.types.is_null(c.type.arrow) and types is None:
-            raise WrongType(f"all values are null, so their type is unknown; construct the store with dtype=… {c.type}")
-    may_be_null = not all(isinstance(a, np.ndarray) and a.dtype.kind in "iufb" for a in arrays)
+            what = "there are no values" if len(c) == 0 else "all values are null"
+            raise WrongType(f"{what}, so their type is unknown; construct the store with dtype=, such as dtype='int64'")
+    may_be_null = not all(is_plain_numpy(a) for a in arrays)
     return Read(columns, lengths.pop() if lengths else length, may_be_null, arrow)
 
 

@@ -96,7 +96,7 @@ def _dtype(arrow: pa.DataType) -> np.dtype[Any]:
 
 def column(data: Any, expected: ValueType | None = None) -> Column:
     """Bring any array-like to a Column; with `expected`, of that type or not at all."""
-    array = data if _is_plain_numpy(data) else _as_arrow(data, expected)
+    array = data if is_plain_numpy(data) else _as_arrow(data, expected)
     natural = value_type(array.dtype if isinstance(array, np.ndarray) else array.type)
     if expected is not None and natural != expected:
         array, natural = _convert(array, natural, expected)
@@ -146,7 +146,7 @@ def _narrow(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array.cast(pa.int32()) if type_.bit_width == 32 else array
 
 
-def _is_plain_numpy(data: Any) -> bool:
+def is_plain_numpy(data: Any) -> bool:
     return type(data) is np.ndarray and data.ndim == 1 and data.dtype.kind in "iufb"
 
 

@@ -5,8 +5,20 @@ as it is, it is the interpreted mode and serves partials that are Python objects
 same source becomes machine code specialised for that aggregate, like a C++ template.
 """
 
-from windlass.kernels.columns import Field, accessors, chooser, state_accessors, unsigned
+from windlass.kernels.columns import Field, accessors, chooser, state_accessors
 from windlass.kernels.compilation import CannotCompile, compiled
 from windlass.kernels.digests import digest
+from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
 
-__all__ = ["CannotCompile", "Field", "accessors", "chooser", "compiled", "digest", "state_accessors", "unsigned"]
+__all__ = [
+    "CannotCompile",
+    "Field",
+    "accessors",
+    "chooser",
+    "compiled",
+    "digest",
+    "highest_bit",
+    "lowest_bit",
+    "state_accessors",
+    "unsigned",
+]

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windlass.kernels.integers import unsigned
+
 
 @dataclass(frozen=True)
 class Field:
@@ -36,12 +38,6 @@ class Field:
     @property
     def nbytes(self) -> int:
         return int(self.dtype.itemsize * np.prod(self.shape, dtype=np.int64))
-
-
-def unsigned(i: Any) -> Any:
-    """An index that is never negative. Compiled, it is a uint64, for which numba leaves out the test for counting from
-    the end (a third of the instructions of a tight round); interpreted, it is the index itself."""
-    return i
 
 
 def copy_row(rows: Any, i: Any, row: Any) -> Any:

@@ -22,8 +22,9 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any
 
-from windlass.kernels.columns import copy_row, unsigned
+from windlass.kernels.columns import copy_row
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
+from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
 
 # NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -54,8 +55,9 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
 
 @cache
 def _teach_numba() -> None:
-    """What `unsigned` and `copy_row` mean in compiled code."""
+    """What the functions that Python and machine code do differently mean in compiled code."""
     from numba import types
+    from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
     from numba.extending import intrinsic, overload
 
     @intrinsic
@@ -71,6 +73,20 @@ def _teach_numba() -> None:
             return as_unsigned(i)  # type: ignore[call-arg]
 
         return convert
+
+    @overload(lowest_bit, inline="always")
+    def _(i: Any) -> Any:
+        def count(i: Any) -> Any:
+            return trailing_zeros(i)  # type: ignore[call-arg]
+
+        return count
+
+    @overload(highest_bit, inline="always")
+    def _(i: Any) -> Any:
+        def count(i: Any) -> Any:
+            return 63 - leading_zeros(i)  # type: ignore[call-arg]
+
+        return count
 
     @overload(copy_row)
     def _(rows: Any, i: Any, row: Any) -> Any:
@@ -167,7 +183,7 @@ def _register(function: FunctionType) -> None:
 @cache
 def _register_global(function: FunctionType) -> None:
     """A function called through its global name cannot be replaced by a copy: make the original known."""
-    if function in (unsigned, copy_row):
+    if function in (unsigned, lowest_bit, highest_bit, copy_row):
         return
     _register(function)
     for _, value in referenced(function):

@@ -2,11 +2,11 @@
 
 | store | ⊕ a round, amortised / worst | partials | serves | many ranges |
 |---|---|---|---|---|
-| Recompute | n / n | n | any aggregate | yes |
+| Recompute | n - 1 / n - 1 | n | any aggregate | yes |
 | SubtractOnEvict | 2 / 2 | n | invertible | |
-| FlatFAT | log n / log n | 2n | any | yes |
-| BInt | log n / log n | 2n | any | yes |
-| FlatFIT | 3 / n | n and n pointers | any | yes |
+| FlatFAT | log n / log n; up to 3 log n if ordered or n no power of two | 2n to 4n | any | yes |
+| BInt | 2 log n / 3 log n | 2n to 4n | any | yes |
+| FlatFIT | 3 / n - 1 | n and n pointers | any | yes |
 | TwoStacks | 3 / n | n | any | |
 | DABA | 5 / 6 | n | any | |
 | SlickDeque | 2 / 2 invertible, < 2 / n selective | n; 1 to n | invertible or selective | yes |

@@ -27,7 +27,7 @@ from typing import Any
 
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
-from windlass.stores.dyadic import DyadicStore, cover_ring
+from windlass.stores.dyadic import DyadicStore, cover
 from windlass.stores.layout import same
 from windlass.stores.rounds import Technique
 
@@ -41,7 +41,7 @@ class BInt(DyadicStore):
     def technique(m: Monoid) -> Technique:
         combine = m.combine
         load, store = accessors(m.fields)
-        cover_around = cover_ring(m)
+        cover_leaves = cover(m)
 
         def insert(tree: Any, links: Any, h: Any, x: Any) -> Any:
             head, size = h
@@ -59,10 +59,10 @@ class BInt(DyadicStore):
             return ((head + 1) & ((len(tree[0]) >> 1) - 1), size - 1)
 
         def suffix(tree: Any, links: Any, h: Any, q: Any, r: Any) -> Any:
-            return cover_around(tree, h[0] + h[1] - r, r)
+            return cover_leaves(tree, h[0] + h[1] - r, r)
 
         def query(tree: Any, links: Any, h: Any) -> Any:
-            return cover_around(tree, h[0], h[1])
+            return cover_leaves(tree, h[0], h[1])
 
         return Technique(insert, evict, query, suffix)
 

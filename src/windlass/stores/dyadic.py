@@ -6,8 +6,12 @@ With C leaves (a power of two), node i has the children 2i and 2i + 1, leaf p is
               2   3               node 2 covers leaves 0 1, node 3 covers 2 3
              4 5 6 7              leaves 0 1 2 3
 
-`cover` combines the fewest nodes that make up leaves [first, end), in order. It works for incomplete trees too: it
-never reads a node that covers a leaf outside of the interval.
+`cover` combines the fewest nodes that make up an interval of leaves, oldest first. They are read off the binary
+numbers of its ends: from the first leaf up, a node for every bit that is missing to the middle, then down again, a
+node for every bit that is left. So there is no decision at every level for the processor to guess wrong. A node that
+covers a leaf outside of the interval is never read: the tree may be incomplete.
+
+    leaves 3 … 6 of 8      up from 3 to 4: leaf 3      then down from 4 to 7: leaves 4 5, leaf 6
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import numpy as np
 
 from windlass.aggregates.evaluation import kernel
 from windlass.aggregates.monoid import Columns, Monoid
-from windlass.kernels import accessors
+from windlass.kernels import accessors, highest_bit, lowest_bit
 from windlass.stores.layout import Integers
 from windlass.stores.store import Store
 
@@ -27,50 +31,38 @@ Function = Callable[..., Any]
 
 
 def cover(m: Monoid) -> Function:
-    """`cover(tree, first, end)`: at most 2·log2(end - first) nodes, one ⊕ less."""
+    """`cover(tree, first, count)`: at most 2·log2(count) nodes, one ⊕ less; leaves may wrap around the ring's end."""
     combine = m.combine
     load, _ = accessors(m.fields)
 
-    def cover_leaves(tree: Any, first: Any, end: Any) -> Any:
-        leaves = len(tree[0]) >> 1
-        left, right = first + leaves, end + leaves
-        older = load(tree, left)  # what was gathered at either side; meaningless until something is
-        younger = older
-        has_older, has_younger = False, False
-        while left < right:
-            if left & 1:
-                x = load(tree, left)
-                older = combine(older, x) if has_older else x
-                has_older = True
-                left += 1
-            if right & 1:
-                right -= 1
-                x = load(tree, right)
-                younger = combine(x, younger) if has_younger else x
-                has_younger = True
-            left >>= 1
-            right >>= 1
-        if not has_older:
-            return younger
-        if not has_younger:
-            return older
-        return combine(older, younger)
-
-    return cover_leaves
-
-
-def cover_ring(m: Monoid) -> Function:
-    """`cover_ring(tree, first, count)`: the same for leaves that may wrap around the end of the ring."""
-    combine, cover_leaves = m.combine, cover(m)
-
-    def cover_around(tree: Any, first: Any, count: Any) -> Any:
+    def cover_leaves(tree: Any, first: Any, count: Any) -> Any:
         leaves = len(tree[0]) >> 1
         first &= leaves - 1
-        if first + count <= leaves:
-            return cover_leaves(tree, first, first + count)
-        return combine(cover_leaves(tree, first, leaves), cover_leaves(tree, 0, first + count - leaves))
+        end = first + count
+        if end <= leaves:
+            top = highest_bit(first ^ end)
+            middle = (end >> top) << top
+            up, down = middle - first, end - middle
+        else:  # up to the end of the ring, and down from its beginning
+            middle = 0
+            up, down = leaves - first, end - leaves
+        level = lowest_bit(up)
+        node = leaves + first
+        acc = load(tree, node >> level)
+        while up & (up - 1):
+            node += 1 << level
+            up &= up - 1
+            level = lowest_bit(up)
+            acc = combine(acc, load(tree, node >> level))
+        node = leaves + middle
+        while down:
+            level = highest_bit(down)
+            acc = combine(acc, load(tree, node >> level))
+            node += 1 << level
+            down -= 1 << level
+        return acc
 
-    return cover_around
+    return cover_leaves
 
 
 class DyadicStore(Store):

@@ -30,7 +30,7 @@ from typing import Any
 
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors
-from windlass.stores.dyadic import DyadicStore, cover_ring
+from windlass.stores.dyadic import DyadicStore, cover
 from windlass.stores.layout import cleared, same
 from windlass.stores.rounds import Technique
 
@@ -46,7 +46,7 @@ class FlatFAT(DyadicStore):
     def technique(m: Monoid) -> Technique:
         combine, commutative = m.combine, m.commutative
         load, store = accessors(m.fields)
-        cover_around = cover_ring(m)
+        cover_leaves = cover(m)
 
         def insert(tree: Any, links: Any, h: Any, x: Any) -> Any:
             head, size, stale = h
@@ -66,14 +66,14 @@ class FlatFAT(DyadicStore):
             return ((head + 1) & (leaves - 1), size - 1, stale + 1)
 
         def suffix(tree: Any, links: Any, h: Any, q: Any, r: Any) -> Any:
-            return query(tree, links, h) if r == h[1] else cover_around(tree, h[0] + h[1] - r, r)
+            return query(tree, links, h) if r == h[1] else cover_leaves(tree, h[0] + h[1] - r, r)
 
         def query(tree: Any, links: Any, h: Any) -> Any:
             head, size, stale = h
             leaves = len(tree[0]) >> 1
             if stale == 0 and (commutative or head + size <= leaves):
                 return load(tree, 1)
-            return cover_around(tree, head, size)
+            return cover_leaves(tree, head, size)
 
         return Technique(insert, evict, query, suffix)
 

@@ -113,6 +113,7 @@ class FlatFIT(Store):
         return columns, distance
 
     def lay_out(self, columns: Columns, links: Integers, capacity: int) -> None:
+        assert (links > np.arange(len(links))).all() and (links <= len(self)).all(), "1: pointers"
         super().lay_out(columns, links, capacity)
         self._links[: len(links)] = links % self._capacity
 

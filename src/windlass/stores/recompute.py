@@ -1,7 +1,7 @@
 """Recompute: fold the whole window for every answer (MQO 2.2, Panes, the naive technique).
 
 Idea. Keep the partials in a ring and combine them from oldest to youngest when asked. It is what every other
-technique is measured against, and the best one for windows of a few partials: the loop has no branches.
+technique is measured against.
 
 State:      ring   . a b c d .        head at a, size 4; query = a ⊕ b ⊕ c ⊕ d
 

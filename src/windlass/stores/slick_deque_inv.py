@@ -32,7 +32,8 @@ from windlass.stores.rounds import Parts, Technique
 from windlass.stores.store import Kernel, Store
 from windlass.stores.subtract_on_evict import SubtractOnEvict
 
-# Rounds done for one range before the next: their answers, side by side, fit the first-level cache.
+# Rounds done for one range before the next, for up to 16 ranges, fewer for more: the answers of all of them, side by
+# side, fit the first-level cache.
 _BLOCK = 256
 
 
@@ -221,7 +222,7 @@ def _slide_many_inv(p: Parts) -> Any:
             h = evict(ring, links, h)
         head, size, _ = h
         while i < n:
-            rounds = min(len(block[0]), n - i)
+            rounds = min(len(block[0]), n - i, max(16, len(block[0]) * 16 // k))
             tail = head + size
             if tail >= capacity:
                 tail -= capacity

@@ -49,6 +49,8 @@ class SlickDequeNonInv(Store):
 
     def __init__(self, aggregate: Aggregate, *, windows: Sequence[int] | None = None, **options: Any) -> None:
         super().__init__(aggregate, **options)
+        if windows is not None:
+            self._ranges(windows)  # any range can be asked for at any time: they need only make sense
 
     def _check_aggregate(self) -> None:
         if not self.aggregate.selective:

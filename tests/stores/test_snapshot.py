@@ -1,0 +1,187 @@
+"""Snapshots survive versions and refuse what is not one.
+
+`golden/` holds a snapshot of every technique as format 1 wrote it. They are never written again: a later version must
+read them and give the answers below. (`python tests/stores/test_snapshot.py` writes those that are missing.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windlass import agg
+from windlass.errors import CorruptSnapshot
+from windlass.stores import (
+    DABA,
+    BInt,
+    FlatFAT,
+    FlatFIT,
+    Recompute,
+    SlickDeque,
+    SlickDequeInv,
+    SlickDequeNonInv,
+    SubtractOnEvict,
+    TwoStacks,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+VALUES = [3, 9, -4, 7, 7, 1, 12, -8, 5, 2]
+
+# name: (technique, aggregate, the answer over the last 6 of VALUES, and after inserting 20 and evicting one)
+CASES: dict[str, tuple[Any, Any, Any, Any]] = {
+    "recompute_sum": (Recompute, agg.sum(), 19, 32),
+    "subtract_on_evict_avg": (SubtractOnEvict, agg.avg(), 19 / 6, 32 / 6),
+    "flatfat_max": (FlatFAT, agg.max(), 12, 20),
+    "bint_min": (BInt, agg.min(), -8, -8),
+    "flatfit_first": (FlatFIT, agg.first(), 7, 1),
+    "two_stacks_collect_list": (TwoStacks, agg.collect_list(), [7, 1, 12, -8, 5, 2], [1, 12, -8, 5, 2, 20]),
+    "daba_variance": (DABA, agg.var_pop(), np.var([7, 1, 12, -8, 5, 2]), np.var([1, 12, -8, 5, 2, 20])),
+    "slick_deque_inv_sum": (SlickDequeInv, agg.sum(), 19, 32),
+    "slick_deque_non_inv_max": (SlickDequeNonInv, agg.max(), 12, 20),
+    "two_stacks_median": (TwoStacks, agg.median(), 3.5, 3.5),
+}
+
+
+def filled(technique: Any, aggregate: Any) -> Any:
+    store = technique(aggregate)
+    for value in VALUES:
+        if len(store) == 6:
+            store.evict()
+        store.insert(value)
+    return store
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_snapshots_of_format_1_are_read(name: str) -> None:
+    technique, aggregate, answer, next_answer = CASES[name]
+    store = technique(aggregate).restore((GOLDEN / f"{name}.snapshot").read_bytes())
+    store.check_invariants()
+    assert len(store) == 6
+    assert store.query() == pytest.approx(answer)
+    store.evict()
+    store.insert(20)
+    assert store.query() == pytest.approx(next_answer)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_snapshot_says_the_same_as_the_store_it_is_of(name: str) -> None:
+    technique, aggregate, _, _ = CASES[name]
+    store = filled(technique, aggregate)
+    data = store.snapshot()
+    copy = technique(aggregate).restore(data)
+    assert copy.snapshot() == data
+    for other in (store, copy):
+        other.evict(2)
+        other.insert_many([4, 4])
+    assert store.query() == pytest.approx(copy.query())
+
+
+def test_ranges_are_part_of_the_snapshot() -> None:
+    store = SlickDeque(agg.sum(), windows=[2, 5])
+    store.slide(np.array(VALUES), windows=[2, 5])
+    copy = SlickDeque(agg.sum()).restore(store.snapshot())
+    assert copy.query_many([2, 5]) == [7, 12]
+
+
+def test_any_flipped_bit_is_noticed() -> None:
+    store = filled(TwoStacks, agg.max())
+    data = store.snapshot()
+    for i in range(len(data)):
+        damaged = bytearray(data)
+        damaged[i] ^= 0x10
+        with pytest.raises(CorruptSnapshot):
+            store.restore(bytes(damaged))
+    assert store.snapshot() == data
+
+
+@pytest.mark.parametrize("length", [0, 1, 8, 20, 60, -17, -1])
+def test_a_part_of_a_snapshot_is_refused(length: int) -> None:
+    store = filled(DABA, agg.sum())
+    data = store.snapshot()
+    with pytest.raises(CorruptSnapshot):
+        store.restore(data[:length])
+    with pytest.raises(CorruptSnapshot):
+        store.restore(data + b"more")
+    assert store.query() == 19
+
+
+@pytest.mark.parametrize("other", [TwoStacks(agg.min()), DABA(agg.max()), TwoStacks(agg.max("x"))], ids=repr)
+def test_a_snapshot_of_something_else_is_refused(other: Any) -> None:
+    with pytest.raises(CorruptSnapshot, match="not of a"):
+        other.restore(filled(TwoStacks, agg.max()).snapshot())
+
+
+def forged(data: bytes, **changes: Any) -> bytes:
+    """A snapshot whose head was changed by someone who knows how to sum it up again."""
+    _, length = struct.unpack_from("<II", data, 8)
+    head = json.loads(data[16 : 16 + length]) | changes
+    text = json.dumps(head, sort_keys=True).encode()
+    body = data[:8] + struct.pack("<II", head.get("format", 1), len(text)) + text + data[16 + length : -16]
+    return body + hashlib.blake2b(body, digest_size=16).digest()
+
+
+IMPOSSIBLE = {
+    TwoStacks: [[0, 6, 7], [0, 6, -1], [0, 7, 2], [0, -1, 0], [0, 6], [0, 6, 1, 1]],
+    DABA: [[0, 6, 7, 0, 0], [0, 6, 0, 1, 0], [0, 6, 2, 3, 0], [0, 6, 1, 0, -1]],
+    SlickDequeNonInv: [[0, 6, 7, 10], [0, 1, 2, 10], [0, 6, 2, 99], [0, 6, 0, 10]],
+    Recompute: [[0, 5], [0, 1 << 62]],
+}
+
+
+@pytest.mark.parametrize(("technique", "header"), [(t, h) for t, headers in IMPOSSIBLE.items() for h in headers])
+def test_impossible_states_are_refused(technique: Any, header: list[int]) -> None:
+    """Compiled kernels trust positions, so none may point outside of an array, whoever wrote the snapshot."""
+    store = filled(technique, agg.max())
+    before = store.snapshot()
+    with pytest.raises(CorruptSnapshot):
+        store.restore(forged(before, header=header))
+    assert store.snapshot() == before
+
+
+def test_pointers_that_lead_nowhere_are_refused() -> None:
+    store = filled(FlatFIT, agg.max())
+    data = store.snapshot()
+    _, length = struct.unpack_from("<II", data, 8)
+    for bad in (0, -1, 7, 1 << 40):
+        body = bytearray(data[:-16])
+        body[16 + length : 16 + length + 8] = struct.pack("<q", bad)  # the oldest event's pointer
+        with pytest.raises(CorruptSnapshot):
+            store.restore(bytes(body) + hashlib.blake2b(bytes(body), digest_size=16).digest())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fields": [["other", "int64", []]]},
+        {"types": "bm9uc2Vuc2U="},
+        {"arrays": []},
+        {"arrays": [["int64", [0], 0], ["int64", [6], 48], ["bool", [6], 6], ["int64", [1], 8], ["bool", [1], 99]]},
+        {"options": {"windows": [0]}},
+        {"layout": 99},
+        {"format": 99},
+        {"header": "six"},
+    ],
+    ids=str,
+)
+def test_heads_that_do_not_fit_are_refused(changes: dict[str, Any]) -> None:
+    technique = SlickDequeInv if "options" in changes else TwoStacks
+    aggregate = agg.sum() if "options" in changes else agg.max()
+    store = filled(technique, aggregate)
+    before = store.snapshot()
+    with pytest.raises(CorruptSnapshot):
+        store.restore(forged(before, **changes))
+    assert store.snapshot() == before
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for case, (technique, aggregate, _, _) in CASES.items():
+        path = GOLDEN / f"{case}.snapshot"
+        if not path.exists():
+            path.write_bytes(filled(technique, aggregate).snapshot())
