@@ -108,3 +108,10 @@ def exact_value(p: Any) -> Any:
     if p[2] == 0.0:
         return p[0]
     return (p[2] + p[0] * _DOWN) * _UP
+
+
+def quotient(a: Any, b: Any) -> Any:
+    """a / b as IEEE has it, where Python would refuse to divide by zero."""
+    if b != 0.0:
+        return a / b
+    return math.copysign(math.inf, a) * math.copysign(1.0, b) if a != 0.0 and a == a else math.nan

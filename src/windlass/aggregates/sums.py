@@ -5,7 +5,8 @@
 | sum | skipped | as in IEEE: NaN wins, +inf and -inf give NaN | null |
 | count() | counted, it counts events | counted | 0 |
 | count(x) | skipped | counted | 0 |
-| avg | skipped | as sum; with a weight, an event with a null in either column is skipped | null |
+| avg | skipped | as sum | null |
+| avg with a weight | skipped, in either column | as sum; weights that sum to 0: NaN or infinity | null |
 
 Integers add in 64 bits and wrap as in NumPy and Java; decimals add exactly, as Python objects.
 
@@ -29,6 +30,7 @@ from windlass.aggregates.double import (
     exact_minus,
     exact_plus,
     exact_value,
+    quotient,
 )
 from windlass.aggregates.monoid import Monoid, object_field
 from windlass.aggregates.values import FLOAT64, INT64, UINT64, ValueType
@@ -217,7 +219,7 @@ def _weighted_avg(value: ValueType, weight: ValueType) -> Monoid:
         return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
     def lower(p: Any) -> Any:
-        return (p[0] / p[1],)
+        return (quotient(p[0], p[1]),)
 
     def identity() -> Any:
         return (0.0, 0.0, 0)
@@ -243,7 +245,7 @@ def _exact_weighted_avg(value: ValueType, weight: ValueType) -> Monoid:
         return exact_minus(c[:half], a[:half]) + exact_minus(c[half:-1], a[half:-1]) + (c[-1] - a[-1],)
 
     def lower(p: Any) -> Any:
-        return (exact_value(p[:half]) / exact_value(p[half:-1]),)
+        return (quotient(exact_value(p[:half]), exact_value(p[half:-1])),)
 
     def identity() -> Any:
         return exact_identity() + exact_identity() + (0,)

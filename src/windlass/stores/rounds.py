@@ -161,9 +161,11 @@ def slide_many_kernel(p: Parts) -> Function:
         h = begin(header, slots)
         while h[1] > longest:
             h = evict(ring, links, h)
-        while i < events[2] and room(ring, links, h):
+        while i < events[2]:
             if h[1] == longest:
                 h = evict(ring, links, h)
+            if not room(ring, links, h):
+                break
             h = insert(ring, links, h, lift_at(events, i))
             for q in range(len(windows)):
                 answer_at(answers, i * len(windows) + q, suffix(ring, links, h, q, min(windows[q], h[1])))
@@ -182,9 +184,12 @@ def roll_kernel(p: Parts) -> Function:
     def roll(state: Any, events: Any, i: Any, evictions: Any, answers: Any) -> Any:
         header, slots, ring, links = state
         h = begin(header, slots)
-        while i < events[2] and room(ring, links, h):
+        while i < events[2]:
             for _ in range(evictions[i]):
                 h = evict(ring, links, h)
+            if not room(ring, links, h):
+                evictions[i] = 0  # done; the round goes on when there is room
+                break
             h = insert(ring, links, h, lift_at(events, i))
             answer_at(answers, i, query(ring, links, h))
             i += 1

@@ -240,11 +240,13 @@ def _slide_many_non_inv(p: Parts) -> Any:
         else:
             for q in range(k):
                 at[q] = 0
-        while i < events[2] and room(ring, links, h):
+        while i < events[2]:
             if h[1] == longest:
                 head = h[0]
                 h = evict(ring, links, h)
                 first += (h[0] - head) & mask
+            if not room(ring, links, h):
+                break
             x = lift_at(events, i)
             h = insert(ring, links, h, x)
             last, now = first + h[2] - 1, h[3]

@@ -305,14 +305,15 @@ class Store(Layout):
 
     def _interpret(self, function: Function, arguments: tuple[Any, ...], bulk: bool) -> Any:
         """Run in Python; what a single step has changed when it raises is taken back here."""
-        if bulk:
-            return function(self._state(), *arguments)
-        journal = Journal()
-        try:
-            return function(journal.noting(self._state()), *arguments)
-        except BaseException:
-            journal.undo()
-            raise
+        with np.errstate(all="ignore"):  # as in compiled code: NaN and infinity are data, integers wrap
+            if bulk:
+                return function(self._state(), *arguments)
+            journal = Journal()
+            try:
+                return function(journal.noting(self._state()), *arguments)
+            except BaseException:
+                journal.undo()
+                raise
 
     @contextmanager
     def _all_or_nothing(self, bulk: bool = False) -> Iterator[None]:
