@@ -72,9 +72,7 @@ def test_text(text, expected):
     assert durations.parse(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("unit", "expected"), [("ns", 90 * 10**9), ("us", 90 * S), ("ms", 90_000), ("s", 90)]
-)
+@pytest.mark.parametrize(("unit", "expected"), [("ns", 90 * 10**9), ("us", 90 * S), ("ms", 90_000), ("s", 90)])
 def test_the_result_counts_the_streams_unit(unit, expected):
     assert durations.parse("1m30s", unit=unit) == expected
     assert durations.parse(datetime.timedelta(seconds=90), unit=unit) == expected
@@ -205,9 +203,7 @@ def test_the_message_points_at_what_was_not_understood():
         durations.parse("1 hour, 30 minutes")
 
 
-@pytest.mark.parametrize(
-    "duration", [0, "0s", "0 minutes", datetime.timedelta(0), np.timedelta64(0, "s"), "1m -60s"]
-)
+@pytest.mark.parametrize("duration", [0, "0s", "0 minutes", datetime.timedelta(0), np.timedelta64(0, "s"), "1m -60s"])
 def test_zero(duration):
     with pytest.raises(InvalidArgument, match=r"must be positive.*zero"):
         durations.parse(duration)
@@ -342,9 +338,7 @@ def test_what_is_formatted_parses_back(count, unit):
     assert durations.parse(durations.format(count, unit), unit=unit, positive=False) == count
 
 
-@given(
-    st.integers(0, 10**6), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999_999)
-)
+@given(st.integers(0, 10**6), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999_999))
 def test_text_agrees_with_timedelta(days, hours, minutes, seconds, microseconds):
     text = f"{days} days {hours} hours {minutes}m {seconds}.{microseconds:06}s"
     delta = datetime.timedelta(days, seconds, microseconds, minutes=minutes, hours=hours)

@@ -83,7 +83,11 @@ def test_a_jitted_function_is_the_function_it_was_made_of():
     assert digest(njit(plain)) == digest(plain)
 
 
-@pytest.mark.parametrize("value", [object(), {}, functools.partial(max, 1), np.array([None])], ids=["object", "dict", "partial", "array of objects"])
+@pytest.mark.parametrize(
+    "value",
+    [object(), {}, functools.partial(max, 1), np.array([None])],
+    ids=["object", "dict", "partial", "array of objects"],
+)
 def test_what_has_no_content_to_name_is_refused(value):
     with pytest.raises(Undigestible):
         digest(lambda: value)
