@@ -33,6 +33,10 @@ def most_frequent(values):
     return max(ranked(values), key=lambda v: how_often(v, values)) if values else None
 
 
+def _name(part):
+    return getattr(part, "__name__", repr(part))
+
+
 CASES = [(agg.count_distinct(), distinct), (agg.mode(), most_frequent)]
 COLUMNS = [
     pa.array([3, 1, None, 3, 1, 2], pa.int32()),
@@ -48,13 +52,13 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda c: f"{len(c)} {c.type}")
-@pytest.mark.parametrize(("aggregate", "oracle"), CASES, ids=repr)
+@pytest.mark.parametrize(("aggregate", "oracle"), CASES, ids=_name)
 def test_any_type(aggregate, oracle, column):
     check(aggregate, oracle, column, window=2 if len(column) else None)
     check_subtracting(aggregate, oracle, column, window=2)
 
 
-@pytest.mark.parametrize(("aggregate", "oracle"), CASES, ids=repr)
+@pytest.mark.parametrize(("aggregate", "oracle"), CASES, ids=_name)
 @given(
     values=st.lists(st.none() | st.integers(-2, 2) | st.integers(), max_size=12).filter(
         lambda v: all(x is None or -(2**63) <= x < 2**63 for x in v)
