@@ -76,7 +76,7 @@ def _kll(type_: ValueType, q: float, k: int) -> Monoid:
         lower,
         identity,
         pa.float64(),
-        seen=seen,
+        defined=seen,  # NaN are skipped, so a sketch may be empty though nothing was null
         interpreted="its partials are DataSketches objects",
         encode=encode,
         decode=kll_doubles_sketch.deserialize,
