@@ -7,7 +7,6 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 DEV := $(VENV)/.stamp-dev
-BENCH := $(VENV)/.stamp-bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -30,7 +29,7 @@ check: setup ## ruff, ruff format, mypy and the import contracts
 demo: setup ## run examples/demo.py
 	$(BIN)/python examples/demo.py
 
-bench: $(BENCH) ## install the bench extra and run the benchmarks
+bench: setup ## run the benchmarks and draw their plots
 	$(BIN)/python -m benchmarks.run
 
 clean: ## remove .venv and everything generated
@@ -44,9 +43,4 @@ $(DEV): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("windlass needs Python 3.11 or newer, but $(PYTHON) is %d.%d: make setup PYTHON=/path/to/python" % (v[0], v[1]))'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
-	@touch $@
-
-$(BENCH): $(DEV)
-	@rm -f $@
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,bench]'
 	@touch $@
