@@ -35,10 +35,10 @@ def lifted(m: Monoid) -> Function:
     return lift_nullable if m.nullable and m.inputs else lift_value
 
 
-def answer(m: Monoid) -> Function:
+def answer(m: Monoid, streaming: bool = False) -> Function:
     """`answer(answers, i, x)`: lower a partial into row i of the result columns, with its validity last."""
     lower, defined = m.lower, m.defined
-    _, store = accessors(m.result_fields)
+    _, store = accessors(m.result_fields, streaming)
 
     def answer_always(answers: Any, i: Any, x: Any) -> Any:
         store(answers[0], i, lower(x))

@@ -22,7 +22,7 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any
 
-from windlass.kernels.columns import copy_row
+from windlass.kernels.columns import copy_row, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
 
@@ -56,6 +56,7 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
 @cache
 def _teach_numba() -> None:
     """What the functions that Python and machine code do differently mean in compiled code."""
+    from llvmlite.ir import Constant, IntType
     from numba import types
     from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
     from numba.extending import intrinsic, overload
@@ -87,6 +88,27 @@ def _teach_numba() -> None:
             return 63 - leading_zeros(i)  # type: ignore[call-arg]
 
         return count
+
+    @intrinsic
+    def store_past_cache(typing_context: Any, column: Any, i: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(column)(context, builder, arguments[0])
+            stored = builder.store(arguments[2], builder.gep(array.data, [arguments[1]]))
+            one = builder.module.add_metadata([Constant(IntType(32), 1)])
+            stored.set_metadata("nontemporal", one)
+            return context.get_dummy_value()
+
+        return types.void(column, types.uint64, column.dtype), generate
+
+    @overload(stream)
+    def _(column: Any, i: Any, value: Any) -> Any:
+        def past_cache(column: Any, i: Any, value: Any) -> Any:
+            store_past_cache(column, unsigned(i), value)  # type: ignore[call-arg]
+
+        def ordinary(column: Any, i: Any, value: Any) -> Any:
+            column[unsigned(i)] = value
+
+        return past_cache if column.dtype in (types.int64, types.uint64, types.float64) else ordinary
 
     @overload(copy_row)
     def _(rows: Any, i: Any, row: Any) -> Any:
@@ -183,7 +205,7 @@ def _register(function: FunctionType) -> None:
 @cache
 def _register_global(function: FunctionType) -> None:
     """A function called through its global name cannot be replaced by a copy: make the original known."""
-    if function in (unsigned, lowest_bit, highest_bit, copy_row):
+    if function in (unsigned, lowest_bit, highest_bit, copy_row, stream):
         return
     _register(function)
     for _, value in referenced(function):

@@ -62,12 +62,13 @@ class Parts(NamedTuple):
     end: Function
     lifted: Function
     answer: Function
+    stream_answer: Function  # the same past the cache: for answers that outgrow it
 
 
 def parts(m: Monoid, technique: Technique, integers: int, running: int) -> Parts:
     load, store = accessors(m.fields)
     begin, end = state_accessors(integers, running, load, store)
-    return Parts(m, technique, load, store, begin, end, lifted(m), answer(m))
+    return Parts(m, technique, load, store, begin, end, lifted(m), answer(m), answer(m, streaming=True))
 
 
 def insert_kernel(p: Parts) -> Function:

@@ -32,10 +32,6 @@ from windlass.stores.rounds import Parts, Technique
 from windlass.stores.store import Kernel, Store
 from windlass.stores.subtract_on_evict import SubtractOnEvict
 
-# Rounds done for one range before the next, for up to 16 ranges, fewer for more: the answers of all of them, side by
-# side, fit the first-level cache.
-_BLOCK = 256
-
 
 class SlickDequeInv(Store):
     """SlickDeque (Inv): a running aggregate for each range, for invertible aggregates."""
@@ -73,9 +69,6 @@ class SlickDequeInv(Store):
         super()._install(monoid, capacity)
         if self._windows is not None:
             self._header[2] = int(np.argmax(self._windows))
-
-    def _running_slots(self) -> int:
-        return 1 if self._windows is None else _BLOCK
 
     def _allocate(self, monoid: Monoid, capacity: int) -> Columns:
         if self._windows is None:
@@ -147,6 +140,9 @@ class SlickDequeInv(Store):
     def _many_kernel(self) -> Kernel:
         return _slide_many_inv
 
+    def _scratch_slots(self, ranges: int) -> int:
+        return _block(ranges) * (ranges + 1)
+
     def check_invariants(self) -> None:
         super().check_invariants()
         if self._monoid is None or self._windows is None or len(self) == 0:
@@ -205,59 +201,71 @@ def _many_ranges(m: Monoid) -> Technique:
     return Technique(insert, evict, query, suffix)
 
 
+def _block(ranges: int) -> int:
+    """Rounds done for one range before the next: the partials of all ranges for them fit the first-level cache."""
+    return min(256, max(16, 4096 // ranges))
+
+
 def _slide_many_inv(p: Parts) -> Any:
-    """Range by range over a block of rounds, so that one running aggregate at a time stays in registers."""
+    """Range by range over a block of rounds, so that one running aggregate at a time stays in registers; then the
+    answers of the block are written out in one go."""
     evict = p.technique.evict
-    begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.answer, p.load, p.store
+    begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.stream_answer, p.load, p.store
     combine, inverse = p.monoid.combine, p.monoid.inverse
     assert inverse is not None
 
+    def slide_range(ring: Any, block: Any, running: Any, w: Any, size: Any, tail: Any, rounds: Any, out: Any) -> Any:
+        """The running aggregate of one range through the events block[:rounds]; each round's goes to block[out + j]."""
+        capacity = len(ring[0]) - running[1]
+        acc = load(ring, capacity + running[0])
+        first = max(0, w - size)  # the first round of the block in which an event leaves the range
+        for j in range(min(first, rounds)):
+            acc = combine(acc, load(block, j)) if size + j > 0 else load(block, j)
+            store(block, out + j, acc)
+        leaving = tail + first - w
+        if leaving < 0:
+            leaving += capacity
+        if leaving >= capacity:
+            leaving -= capacity
+        j = first
+        while w > 1 and j < min(w, rounds):  # what leaves was there before the block
+            stretch = min(min(w, rounds) - j, capacity - leaving)
+            for d in range(stretch):
+                acc = combine(inverse(acc, load(ring, leaving + d)), load(block, j + d))
+                store(block, out + j + d, acc)
+            j += stretch
+            leaving = leaving + stretch if leaving + stretch < capacity else 0
+        for j in range(max(w, first), rounds):  # what leaves came in the block
+            acc = combine(inverse(acc, load(block, j - w)), load(block, j)) if w > 1 else load(block, j)
+            store(block, out + j, acc)
+        if w == 1 and first == 0 and rounds > 0:
+            acc = load(block, 0)
+            store(block, out, acc)
+            if rounds > 1:
+                acc = load(block, rounds - 1)
+        store(ring, capacity + running[0], acc)
+
     def slide_many(state: Any, events: Any, i: Any, windows: Any, longest: Any, scratch: Any, answers: Any) -> Any:
-        header, block, ring, links = state
-        n = events[2]
-        h = begin(header, block)
-        k = len(windows)
-        capacity = len(ring[0]) - k
+        header, slots, ring, links = state
+        block = scratch[1]
+        n, k = events[2], len(windows)
+        capacity, most = len(ring[0]) - k, len(block[0]) // (k + 1)
+        h = begin(header, slots)
         while h[1] > longest:
             h = evict(ring, links, h)
         head, size, _ = h
         while i < n:
-            rounds = min(len(block[0]), n - i, max(16, len(block[0]) * 16 // k))
+            rounds = min(most, n - i)
             tail = head + size
             if tail >= capacity:
                 tail -= capacity
             for j in range(rounds):
                 store(block, j, lift_at(events, i + j))
             for q in range(k):
-                w = windows[q]
-                acc = load(ring, capacity + q)
-                first = max(0, w - size)  # the first round of the block in which an event leaves the range
-                for j in range(min(first, rounds)):
-                    acc = combine(acc, load(block, j)) if size + j > 0 else load(block, j)
-                    answer_at(answers, (i + j) * k + q, acc)
-                leaving = tail + first - w
-                if leaving < 0:
-                    leaving += capacity
-                if leaving >= capacity:
-                    leaving -= capacity
-                if w > 1:
-                    j = first
-                    while j < min(w, rounds):  # what leaves was there before the block
-                        stretch = min(min(w, rounds) - j, capacity - leaving)
-                        for d in range(stretch):
-                            acc = combine(inverse(acc, load(ring, leaving + d)), load(block, j + d))
-                            answer_at(answers, (i + j + d) * k + q, acc)
-                        j += stretch
-                        leaving = leaving + stretch if leaving + stretch < capacity else 0
-                    for j in range(max(w, first), rounds):
-                        acc = combine(inverse(acc, load(block, j - w)), load(block, j))
-                        answer_at(answers, (i + j) * k + q, acc)
-                else:
-                    for j in range(first, rounds):
-                        acc = load(block, j)
-                        answer_at(answers, (i + j) * k + q, acc)
-                store(ring, capacity + q, acc)
+                slide_range(ring, block, (q, k), windows[q], size, tail, rounds, most * (q + 1))
             for j in range(rounds):
+                for q in range(k):
+                    answer_at(answers, (i + j) * k + q, load(block, most * (q + 1) + j))
                 store(ring, tail, load(block, j))
                 tail = tail + 1 if tail + 1 < capacity else 0
             grown = min(longest, size + rounds)
@@ -266,7 +274,7 @@ def _slide_many_inv(p: Parts) -> Any:
                 head -= capacity
             size = grown
             i += rounds
-        end(header, block, (head, size, h[2]))
+        end(header, slots, (head, size, h[2]))
         return i
 
     return slide_many

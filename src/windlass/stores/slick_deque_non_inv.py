@@ -145,8 +145,10 @@ class SlickDequeNonInv(Store):
     def _many_kernel(self) -> Kernel:
         return _slide_many_non_inv
 
+    def _scratch_slots(self, ranges: int) -> int:
+        return ranges
+
     def _slide_many(self, events: Events, ranges: Integers, arrow: bool) -> Any:
-        self._running = self._bound.allocate(len(ranges))  # what the ranges hold during the run
         order = np.argsort(ranges, kind="stable")
         answers = super()._slide_many(events, ranges[order], arrow)
         back = np.argsort(order, kind="stable")
@@ -218,13 +220,14 @@ def _slide_many_non_inv(p: Parts) -> Any:
     lost against the new event, those of the shortest ranges, give way to it; and an entry that leaves its range,
     which is known beforehand, gives way to the next. `windows` must rise."""
     insert, evict, _, _, room, _ = p.technique
-    begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.answer, p.load, p.store
+    begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.stream_answer, p.load, p.store
 
     def slide_many(state: Any, events: Any, i: Any, windows: Any, longest: Any, scratch: Any, answers: Any) -> Any:
-        header, held, ring, links = state
-        h = begin(header, held)
+        header, slots, ring, links = state
+        numbers, held = scratch
+        h = begin(header, slots)
         k, mask = len(windows), len(links) - 1
-        at, until = scratch[:k], scratch[k:]  # the entry's number, counted from the first head, and when it leaves
+        at, until = numbers[:k], numbers[k:]  # the entry's number, counted from the first head, and when it leaves
         while h[1] > longest:
             h = evict(ring, links, h)
         first = 0
@@ -269,7 +272,7 @@ def _slide_many_non_inv(p: Parts) -> Any:
             for q in range(k):
                 answer_at(answers, row + q, load(held, q))
             i += 1
-        end(header, held, h)
+        end(header, slots, h)
         return i
 
     return slide_many

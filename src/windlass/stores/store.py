@@ -182,7 +182,8 @@ class Store(Layout):
         n, k, longest = events[2], len(ranges), int(ranges.max())
         self._reserve_exactly(min(longest, len(self) + n))
         answers = self._answers(n * k)
-        self._advance(self._many_kernel(), events, ranges, longest, np.zeros(2 * k, np.int64), answers)
+        scratch = np.zeros(2 * k, np.int64), self._bound.allocate(self._scratch_slots(k))
+        self._advance(self._many_kernel(), events, ranges, longest, scratch, answers)
         if not arrow:
             return self._present(answers, arrow).reshape(n, k)
         columns, defined = answers
@@ -191,6 +192,10 @@ class Store(Layout):
 
     def _many_kernel(self) -> Kernel:
         return rounds.slide_many_kernel
+
+    def _scratch_slots(self, ranges: int) -> int:
+        """Partials that the kernel for many ranges needs besides the state."""
+        return 1
 
     def _evictions(self, evictions: Any, n: int) -> Integers:
         counts = np.ascontiguousarray(evictions)
