@@ -6,8 +6,10 @@ read them and give the answers below. (`python tests/stores/test_snapshot.py` wr
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import pickle
 import struct
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 import pytest
 
 from windlass import agg
-from windlass.errors import CorruptSnapshot
+from windlass.errors import CorruptSnapshot, WrongType
 from windlass.stores import (
     DABA,
     BInt,
@@ -177,6 +179,61 @@ def test_heads_that_do_not_fit_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(CorruptSnapshot):
         store.restore(forged(before, **changes))
     assert store.snapshot() == before
+
+
+def test_restore_replaces_everything() -> None:
+    store = TwoStacks(agg.sum())
+    store.insert(1)
+    store.restore(TwoStacks(agg.sum()).snapshot())
+    assert (len(store), store.query()) == (0, None)
+
+    ranges = SlickDeque(agg.sum(), windows=[2, 3])
+    single = SlickDeque(agg.sum())
+    single.insert_many([1, 2, 3])
+    ranges.restore(single.snapshot())
+    assert ranges.query() == 6
+
+
+def test_ranges_of_a_store_without_values_are_kept() -> None:
+    store = SlickDeque(agg.sum()).restore(SlickDeque(agg.sum(), windows=[2, 3]).snapshot())
+    store.insert_many([1, 2, 3])
+    assert store.query_many([2, 3]) == [5, 6]
+
+
+def test_what_the_constructor_said_is_kept() -> None:
+    snapshot = filled(TwoStacks, agg.max()).snapshot()
+    with pytest.raises(CorruptSnapshot, match="another dtype"):
+        TwoStacks(agg.max(), dtype="float64").restore(snapshot)
+    roomy = TwoStacks(agg.max(), capacity=100, nullable=True).restore(snapshot)
+    roomy.evict(6)
+    roomy.slide(np.array([1, 2]), window=2)
+    roomy.insert(None)
+    assert roomy.query() == 2
+
+
+def test_other_functions_under_the_same_name_are_refused() -> None:
+    def named(combine: Any) -> Any:
+        return agg.define("extreme", lift=lambda x: x, combine=combine, compile=False)
+
+    snapshot = filled(TwoStacks, named(lambda a, b: max(a, b))()).snapshot()
+    with pytest.raises(CorruptSnapshot, match="functions"):
+        TwoStacks(named(lambda a, b: min(a, b))()).restore(snapshot)
+    assert TwoStacks(named(lambda a, b: max(a, b))()).restore(snapshot).query() == 12
+
+
+@pytest.mark.parametrize("nothing", [None, "text", 7])
+def test_what_is_not_bytes_is_refused(nothing: Any) -> None:
+    with pytest.raises(WrongType, match="bytes"):
+        TwoStacks(agg.max()).restore(nothing)
+
+
+def test_copies_are_independent() -> None:
+    store = filled(DABA, agg.sum())
+    for twin in (copy.copy(store), copy.deepcopy(store), pickle.loads(pickle.dumps(store))):
+        assert twin.query() == 19
+        twin.evict()
+        twin.insert(100)
+    assert (len(store), store.query()) == (6, 19)
 
 
 if __name__ == "__main__":

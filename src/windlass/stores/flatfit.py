@@ -38,6 +38,7 @@ class FlatFIT(Store):
     """Amortised three ⊕ a query for any aggregate and any number of ranges; its worst round is n."""
 
     answers_ranges = True
+    query_writes = True
     costs = "amortised 3 ⊕ a round, worst n; n partials and n pointers"
 
     @staticmethod

@@ -17,6 +17,7 @@ import base64
 import hashlib
 import json
 import struct
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import ValueType, value_type
-from windlass.errors import CorruptSnapshot
+from windlass.errors import CorruptSnapshot, WrongType
 from windlass.stores.objects import decode, encode
 
 if TYPE_CHECKING:
@@ -33,10 +34,16 @@ if TYPE_CHECKING:
 MAGIC = b"WINDLASS"
 FORMAT = 1
 _DIGEST = 16
+_PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
 
 def pack(store: Store) -> bytes:
-    head: dict[str, Any] = _kind(store) | {"layout": store.layout, "bound": store._monoid is not None}
+    head: dict[str, Any] = _kind(store) | {
+        "layout": store.layout,
+        "bound": store._monoid is not None,
+        "options": store.options(),
+        "definition": [_PYTHON, store.aggregate.definition],
+    }
     body = b""
     if store._monoid is not None:
         m = store._monoid
@@ -49,7 +56,6 @@ def pack(store: Store) -> bytes:
             "nullable": m.nullable,
             "fields": _fields(m),
             "header": [int(v) for v in store.live_header()],
-            "options": store.options(),
             "arrays": [[str(a.dtype), list(a.shape), len(part)] for a, part in zip(arrays, parts, strict=True)],
         }
         body = b"".join(parts)
@@ -61,7 +67,7 @@ def pack(store: Store) -> bytes:
 def take_over(store: Store, data: bytes) -> None:
     """Fill a fresh store from a snapshot; raises CorruptSnapshot, and then the fresh store is of no use."""
     try:
-        head, body = _open(bytes(data))
+        head, body = _open(data)
         if head["technique"] != _kind(store)["technique"] or head["aggregate"] != _kind(store)["aggregate"]:
             raise CorruptSnapshot(
                 f"the snapshot is of a {head['technique']} over {_describe(head['aggregate'])}, "
@@ -71,9 +77,14 @@ def take_over(store: Store, data: bytes) -> None:
             raise CorruptSnapshot(
                 f"the snapshot of {type(store).__name__} was written by a newer Windlass; upgrade to read it"
             )
+        python, definition = head["definition"]
+        # A definition's digest is one of byte code, which another Python writes differently.
+        if python == _PYTHON and definition != store.aggregate.definition:
+            raise CorruptSnapshot(f"the functions of {store.aggregate!r} are not those that the snapshot was made with")
+        store.set_options(head["options"])
         if head["bound"]:
             _fill(store, head, body)
-    except CorruptSnapshot:
+    except (CorruptSnapshot, WrongType):
         raise
     except (
         ValueError,
@@ -89,7 +100,6 @@ def take_over(store: Store, data: bytes) -> None:
 
 
 def _fill(store: Store, head: dict[str, Any], body: bytes) -> None:
-    store.set_options(head["options"])
     store.bind(_types_from_text(head["types"]), head["nullable"])
     m = store._bound
     if head["fields"] != _fields(m):
@@ -107,7 +117,10 @@ def _fill(store: Store, head: dict[str, Any], body: bytes) -> None:
     store.check_structure()
 
 
-def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
+def _open(data: Any) -> tuple[dict[str, Any], bytes]:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise WrongType(f"a snapshot is bytes, got {type(data).__name__}")
+    data = bytes(data)
     if not data.startswith(MAGIC) or len(data) < len(MAGIC) + 8 + _DIGEST:
         raise CorruptSnapshot("these bytes are not a Windlass snapshot")
     if hashlib.blake2b(data[:-_DIGEST], digest_size=_DIGEST).digest() != data[-_DIGEST:]:
@@ -171,8 +184,10 @@ def _kind(store: Store) -> dict[str, Any]:
     }
 
 
-def _describe(identity: Any) -> str:
-    return f"{identity['name']}({', '.join(str(c) for c in identity['columns'] if c)})"
+def _describe(aggregate: Any) -> str:
+    arguments = [str(column) for column in aggregate["columns"] if column]
+    arguments += [f"{name}={value}" for name, value in aggregate["params"]]
+    return f"{aggregate['name']}({', '.join(arguments)})"
 
 
 def _fields(m: Monoid) -> list[Any]:

@@ -9,6 +9,7 @@ for them, and compiles the technique for that monoid on first use. Everything is
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -22,7 +23,7 @@ from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.input import read_columns
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import OBJECT, ValueType, scalar, value_type
-from windlass.errors import EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
+from windlass.errors import CorruptSnapshot, EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.kernels import CannotCompile
 from windlass.stores import rounds
 from windlass.stores.journal import Journal
@@ -30,7 +31,7 @@ from windlass.stores.layout import Integers, Layout
 from windlass.stores.rounds import Function, Parts
 from windlass.stores.snapshot import pack, take_over
 
-_SMALLEST = 16
+_SMALLEST, _MOST = 16, 1 << 40  # events
 Kernel = Callable[[Parts], Function]
 
 
@@ -45,6 +46,7 @@ class Store(Layout):
     subtractable: ClassVar[bool] = False  # needs the aggregate's inverse
     needs_identity: ClassVar[bool] = False  # combines slots that hold no event
     answers_ranges: ClassVar[bool] = False  # can answer for the youngest r events, for many r
+    query_writes: ClassVar[bool] = False  # a query changes the state, though not the window
     layout: ClassVar[int] = 1  # raised when the meaning of a snapshot's arrays changes
 
     def __init__(
@@ -57,11 +59,15 @@ class Store(Layout):
         self.aggregate = aggregate
         self._stopped: list[str] = []  # why the state cannot be trusted any more
         self._check_aggregate()
+        if nullable is not None and not isinstance(nullable, bool):
+            raise InvalidArgument(f"nullable must be True, False or None, got {nullable!r}")
         self._nullable = nullable
+        self._fixed_types: tuple[ValueType, ...] | None = None  # what dtype= said
         self._reserved = _count(capacity, "capacity") if capacity is not None else 0
         if dtype is not None or not aggregate.columns:
-            types = dtype if isinstance(dtype, tuple | list) else [dtype] * len(aggregate.columns)
-            self.bind([value_type(t) for t in types], bool(nullable))
+            given = dtype if isinstance(dtype, tuple | list) else [dtype] * len(aggregate.columns)
+            self._fixed_types = tuple(value_type(t) for t in given)
+            self.bind(self._fixed_types, bool(nullable))
 
     def _check_aggregate(self) -> None:
         if self.subtractable and not self.aggregate.invertible:
@@ -128,7 +134,7 @@ class Store(Layout):
         if len(self) == 0:
             return self._empty_answer()
         answers = self._answers(1)
-        self._call(rounds.query_kernel, answers)
+        self._call(rounds.query_kernel, answers, writes=self.query_writes)
         return self._finish(answers)[0].as_py()
 
     def query_many(self, lasts: Sequence[int]) -> list[Any]:
@@ -138,7 +144,7 @@ class Store(Layout):
         if len(self) == 0:
             return [self._empty_answer() for _ in ranges]
         answers = self._answers(len(ranges))
-        self._call(rounds.suffix_kernel, ranges, answers)
+        self._call(rounds.suffix_kernel, ranges, answers, writes=self.query_writes)
         return list(self._finish(answers).to_pylist())
 
     # ------------------------------------------------------------------ bulk
@@ -237,10 +243,24 @@ class Store(Layout):
 
     def restore(self, data: bytes) -> Self:
         """Take over a snapshot of the same technique and aggregate. Anything else is refused, and nothing changes."""
-        fresh = type(self)(self.aggregate)
+        fresh = type(self)(self.aggregate, nullable=self._nullable, capacity=self._reserved or None)
         take_over(fresh, data)
+        if self._fixed_types is not None and fresh._monoid is not None and fresh._monoid.inputs != self._fixed_types:
+            found = ", ".join(map(str, fresh._monoid.inputs))
+            raise CorruptSnapshot(
+                f"the snapshot holds values of {found}, and this store was constructed for another dtype"
+            )
+        fresh._fixed_types = self._fixed_types
+        self.__dict__.clear()
         self.__dict__.update(fresh.__dict__)
         return self
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __reduce__(self) -> Any:
+        options = {"nullable": self._nullable, "capacity": self._reserved or None}
+        return _unpickled, (type(self), self.aggregate, options, self.snapshot())
 
     @property
     def mode(self) -> str:
@@ -288,7 +308,7 @@ class Store(Layout):
 
     # ------------------------------------------------------------------ kernels
 
-    def _call(self, kernel: Kernel, *arguments: Any, bulk: bool = False) -> Any:
+    def _call(self, kernel: Kernel, *arguments: Any, bulk: bool = False, writes: bool = True) -> Any:
         m, technique = self._bound, self._technique()
 
         def make() -> Function:
@@ -299,10 +319,14 @@ class Store(Layout):
             return self._interpret(function, arguments, bulk)
         try:
             return function(self._state(), *arguments)
-        except CannotCompile:
-            raise  # nothing has run
+        except CannotCompile as error:  # nothing has run
+            raise UnsupportedAggregate(
+                f"numba cannot compile {type(self).__name__} for {self.aggregate!r}: {error}; "
+                "an aggregate of your own can be defined with compile=False"
+            ) from error
         except Exception as error:
-            self._stopped.append(f"{type(error).__name__}: {error}")
+            if writes:
+                self._stopped.append(f"{type(error).__name__}: {error}")
             raise
 
     def _state(self) -> tuple[Any, ...]:
@@ -373,7 +397,10 @@ class Store(Layout):
         return evaluation.empty_answers(self._bound, n)
 
     def _finish(self, answers: Answers) -> pa.Array:
-        return evaluation.finish(self._bound, answers)
+        try:
+            return evaluation.finish(self._bound, answers)
+        except pa.ArrowException as error:
+            raise WrongType(f"an answer of {self.aggregate!r} does not fit {self._bound.result}: {error}") from error
 
     def _present(self, answers: Answers, arrow: bool) -> Any:
         m = self._bound
@@ -402,7 +429,13 @@ def _count(value: Any, what: str, least: int = 1) -> int:
         raise InvalidArgument(f"{what} must be an integer, got {value!r}")
     if value < least:
         raise InvalidArgument(f"{what} must be at least {least}, got {value}")
+    if value > _MOST:
+        raise InvalidArgument(f"{what} must be at most {_MOST}, got {value}")
     return int(value)
+
+
+def _unpickled(technique: type[Store], aggregate: Aggregate, options: dict[str, Any], data: bytes) -> Store:
+    return technique(aggregate, **options).restore(data)
 
 
 def _every(column: np.ndarray[Any, Any], q: int, k: int) -> np.ndarray[Any, Any]:
