@@ -25,18 +25,18 @@ import pyarrow as pa
 from windlass.aggregates.aggregate import Aggregate, refuse_type
 from windlass.aggregates.monoid import Columns, Monoid, object_field
 from windlass.aggregates.results import struct_of
-from windlass.aggregates.values import BOOL, FLOAT64, INT64, OBJECT, UINT64, ValueType, to_arrow, value_type
+from windlass.aggregates.values import BOOL, EXACT, FLOAT64, INT64, OBJECT, UINT64, ValueType, to_arrow, value_type
 from windlass.kernels import Field
 
 
 def min(column: str | None = None) -> Aggregate:
     """The least value."""
-    return Aggregate("min", (column,), lambda type_: _extreme(type_, least=True), selective=True)
+    return Aggregate("min", (column,), partial(_extreme, least=True), selective=True)
 
 
 def max(column: str | None = None) -> Aggregate:
     """The greatest value."""
-    return Aggregate("max", (column,), lambda type_: _extreme(type_, least=False), selective=True)
+    return Aggregate("max", (column,), partial(_extreme, least=False), selective=True)
 
 
 def min_max(column: str | None = None) -> Aggregate:
@@ -63,12 +63,12 @@ def arg_max(column: str | None = None, *, by: str) -> Aggregate:
 
 def min_count(column: str | None = None) -> Aggregate:
     """The least value and how often it occurs, as a struct {value, count}."""
-    return Aggregate("min_count", (column,), lambda type_: _extreme_count(type_, least=True), "algebraic")
+    return Aggregate("min_count", (column,), partial(_extreme_count, least=True), "algebraic")
 
 
 def max_count(column: str | None = None) -> Aggregate:
     """The greatest value and how often it occurs, as a struct {value, count}."""
-    return Aggregate("max_count", (column,), lambda type_: _extreme_count(type_, least=False), "algebraic")
+    return Aggregate("max_count", (column,), partial(_extreme_count, least=False), "algebraic")
 
 
 def not_above(a: Any, b: Any) -> Any:
@@ -222,12 +222,15 @@ def _spread(type_: ValueType) -> Monoid:
     def lower(p: Any) -> Any:
         return (p[1] - p[0],)
 
+    def lower_decimals(p: Any) -> Any:
+        return (EXACT.subtract(p[1], p[0]),)
+
     def days(columns: Columns, defined: np.ndarray[Any, Any] | None) -> pa.Array:
         return to_arrow(columns[0] * 86_400, defined, result)
 
     return replace(
         both,
-        lower=lower,
+        lower=lower_decimals if type_.is_decimal else lower,
         result=result,
         results=(Field("spread", value_type(result).dtype),),
         finish=days if pa.types.is_date32(type_.arrow) else None,
@@ -242,7 +245,7 @@ def _difference(type_: ValueType) -> pa.DataType:
     if t.is_date(arrow):
         return pa.duration("s" if t.is_date32(arrow) else "ms")
     if type_.is_decimal:
-        return pa.decimal128(38, arrow.scale)
+        return pa.decimal256(76, arrow.scale) if arrow.bit_width == 256 else pa.decimal128(38, arrow.scale)
     if not type_.is_number or type_.dtype == BOOL:
         raise refuse_type("spread", type_, "numbers, decimals or times")
     return {INT64: pa.int64(), UINT64: pa.uint64(), FLOAT64: pa.float64()}[type_.dtype]

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from windlass.aggregates.aggregate import refuse_type
 from windlass.aggregates.monoid import Function
-from windlass.aggregates.values import BOOL, FLOAT64, OBJECT, UINT64, ValueType, column
+from windlass.aggregates.values import BOOL, EXACT, FLOAT64, OBJECT, UINT64, ValueType, column
 from windlass.errors import InvalidArgument, WrongType
 
 Array = np.ndarray[Any, Any]
@@ -87,7 +87,7 @@ def _hash_object(x: Any) -> int:
     elif isinstance(x, bytes):
         data = x
     elif isinstance(x, Decimal):
-        data = str(x.normalize()).encode()
+        data = str(x.normalize(EXACT)).encode()
     else:
         raise WrongType(f"{x!r} is not a number, a time, a string, bytes or a decimal")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")

@@ -8,15 +8,21 @@
 | avg | skipped | as sum | null |
 | avg with a weight | skipped, in either column | as sum; weights that sum to 0: NaN or infinity | null |
 
-Integers add in 64 bits and wrap as in NumPy and Java; decimals add exactly, as Python objects.
+A sum of integers adds in 64 bits and wraps as in NumPy and Java. A mean of them does not wrap: it adds the upper
+and the lower halves apart, which is exact for up to 2^31 events, and rounds once at the end.
+
+Decimals add exactly, as Python objects. Their sum has 38 digits and their scale, their mean four digits more after
+the point, rounded half to even, as in Spark (of decimal256: 76 digits). An answer that needs more is an error.
 
 Floats that are only ever added are added plainly. Where a technique subtracts, plain floats would drift and one
-infinity would leave NaN behind for good. The invertible form therefore keeps an unevaluated sum of two floats (about
-106 bits; Dekker 1971, Knuth's TwoSum) and counts NaN and infinities instead of adding them.
+infinity would leave NaN behind for good. The invertible form therefore keeps an unevaluated sum of three floats
+(about 159 bits; Dekker 1971, Knuth's TwoSum), sums values from 1e30 apart, and counts NaN and infinities instead of
+adding them; `double` says what that leaves of an outlier.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -33,8 +39,11 @@ from windlass.aggregates.double import (
     quotient,
 )
 from windlass.aggregates.monoid import Monoid, object_field
-from windlass.aggregates.values import FLOAT64, INT64, UINT64, ValueType
+from windlass.aggregates.values import EXACT, FLOAT64, INT64, UINT64, ValueType
 from windlass.kernels import Field
+
+
+_HALF, _HALF_BITS = 1 << 32, 32
 
 
 def sum(column: str | None = None) -> Aggregate:
@@ -93,8 +102,8 @@ def _count(*types: ValueType) -> Monoid:
 def _sum(type_: ValueType) -> Monoid:
     zero: Any
     if type_.is_decimal:
-        zero, result, fields = 0, pa.decimal128(38, type_.arrow.scale), (object_field("sum"),)
-    elif pa.types.is_duration(type_.arrow):
+        return _decimal_sum(type_)
+    if pa.types.is_duration(type_.arrow):
         zero, result, fields = 0, type_.arrow, (Field("sum", INT64),)
     elif not type_.is_number:
         raise refuse_type("sum", type_, "numbers, decimals or durations")
@@ -120,8 +129,43 @@ def _sum(type_: ValueType) -> Monoid:
     def identity() -> Any:
         return (zero,)
 
-    reason = "decimals are Python objects" if type_.is_decimal else None
-    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse, interpreted=reason)
+    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse)
+
+
+def _decimal_sum(type_: ValueType) -> Monoid:
+    def lift(x: Any) -> Any:
+        return (x,)
+
+    def combine(a: Any, b: Any) -> Any:
+        return (EXACT.add(a[0], b[0]),)
+
+    def inverse(c: Any, a: Any) -> Any:
+        return (EXACT.subtract(c[0], a[0]),)
+
+    def lower(p: Any) -> Any:
+        return (p[0],)
+
+    def identity() -> Any:
+        return (Decimal(0),)
+
+    return Monoid(
+        (type_,),
+        (object_field("sum"),),
+        lift,
+        combine,
+        lower,
+        identity,
+        widest_decimal(type_, type_.arrow.scale),
+        inverse=inverse,
+        interpreted="decimals are Python objects",
+    )
+
+
+def widest_decimal(type_: ValueType, scale: int) -> pa.DataType:
+    """All the digits that decimals of this width can have, as many of them after the point as asked and possible."""
+    if type_.arrow.bit_width == 256:
+        return pa.decimal256(76, min(scale, 76))
+    return pa.decimal128(38, min(scale, 38))
 
 
 def _exact_sum(type_: ValueType) -> Monoid:
@@ -144,40 +188,105 @@ def _exact_sum(type_: ValueType) -> Monoid:
 
 
 def _avg(type_: ValueType) -> Monoid:
-    if not (type_.is_number or type_.is_decimal):
+    if type_.is_decimal:
+        return _decimal_avg(type_)
+    if not type_.is_number:
         raise refuse_type("avg", type_, "numbers or decimals")
-    s = _sum(type_)
-    sum_lift, zero = s.lift, s.identity()[0]
+    if type_.dtype != FLOAT64:
+        return _integer_avg(type_)
 
     def lift(x: Any) -> Any:
-        return (sum_lift(x)[0], 1)
+        return (x, 1)
 
     def combine(a: Any, b: Any) -> Any:
         return (a[0] + b[0], a[1] + b[1])
-
-    def inverse(c: Any, a: Any) -> Any:
-        return (c[0] - a[0], c[1] - a[1])
 
     def lower(p: Any) -> Any:
         return (p[0] / p[1],)
 
     def identity() -> Any:
-        return (zero, 0)
+        return (0.0, 0)
+
+    def seen(p: Any) -> Any:
+        return p[1] > 0
+
+    fields = (Field("sum", FLOAT64), Field("count", INT64))
+    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), seen=seen)
+
+
+def _integer_avg(type_: ValueType) -> Monoid:
+    """Σ of the upper and of the lower 32 bits; the sum is high · 2^32 + low, and no carry is ever needed."""
+
+    def lift(x: Any) -> Any:
+        v = 0 + x
+        return (v >> _HALF_BITS, v & (_HALF - 1), 1)
+
+    def lift_unsigned(x: Any) -> Any:
+        v = np.uint64(x)
+        return (int(np.int64(v >> np.uint64(_HALF_BITS))), int(np.int64(v & np.uint64(_HALF - 1))), 1)
+
+    def combine(a: Any, b: Any) -> Any:
+        return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+    def inverse(c: Any, a: Any) -> Any:
+        return (c[0] - a[0], c[1] - a[1], c[2] - a[2])
+
+    def lower(p: Any) -> Any:
+        high, low = p[0] + (p[1] >> _HALF_BITS), p[1] & (_HALF - 1)
+        return ((float(high) * float(_HALF) + float(low)) / float(p[2]),)
+
+    def identity() -> Any:
+        return (0, 0, 0)
+
+    def seen(p: Any) -> Any:
+        return p[2] > 0
+
+    return Monoid(
+        (type_,),
+        (Field("high", INT64), Field("low", INT64), Field("count", INT64)),
+        lift_unsigned if type_.dtype == UINT64 else lift,
+        combine,
+        lower,
+        identity,
+        pa.float64(),
+        inverse=inverse,
+        seen=seen,
+    )
+
+
+def _decimal_avg(type_: ValueType) -> Monoid:
+    result = widest_decimal(type_, type_.arrow.scale + 4)
+    last_digit = Decimal(1).scaleb(-result.scale)
+
+    def lift(x: Any) -> Any:
+        return (x, 1)
+
+    def combine(a: Any, b: Any) -> Any:
+        return (EXACT.add(a[0], b[0]), a[1] + b[1])
+
+    def inverse(c: Any, a: Any) -> Any:
+        return (EXACT.subtract(c[0], a[0]), c[1] - a[1])
+
+    def lower(p: Any) -> Any:
+        return (EXACT.quantize(EXACT.divide(p[0], p[1]), last_digit),)
+
+    def identity() -> Any:
+        return (Decimal(0), 0)
 
     def seen(p: Any) -> Any:
         return p[1] > 0
 
     return Monoid(
         (type_,),
-        (*s.fields, Field("count", INT64)),
+        (object_field("sum"), Field("count", INT64)),
         lift,
         combine,
         lower,
         identity,
-        s.result if type_.is_decimal else pa.float64(),
+        result,
         inverse=inverse,
         seen=seen,
-        interpreted=s.interpreted,
+        interpreted="decimals are Python objects",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from windlass.errors import WrongType
 
 INT64, UINT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)
 BOOL, OBJECT = np.dtype(np.bool_), np.dtype(object)
+
+# Decimal arithmetic that rounds nothing of 76 digits, whatever the thread's own context says.
+EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,10 @@ def to_arrow(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None, t
     """An array of kernel values as Arrow of the given type."""
     if values.dtype == object:
         items = values.tolist() if valid is None else [v if ok else None for v, ok in zip(values, valid, strict=True)]
-        return pa.array(items, type=type_)
+        try:
+            return pa.array(items, type=type_)
+        except pa.ArrowInvalid as error:
+            raise WrongType(f"an answer does not fit its type, {type_}: {error}") from error
     array = _wrap(values, valid)
     if array.type == type_:
         return array

@@ -103,42 +103,31 @@ class SlickDequeNonInv(Store):
 
         def run(ring: Any, links: Any, h: Any, events: Any, i: Any, answers: Any) -> Any:
             # How many entries an event beats is what no processor can predict, and a wrong guess costs more than the
-            # rest of the round. So each turn of this loop makes one comparison and steps, by choosing values and not
-            # by a branch, either back (the last entry is beaten) or on to the next event. What a step back has
-            # written is written over. Both choices, the entry below and the next event, are loaded before it is known
-            # which one is needed.
+            # rest of the round. So each turn of this loop makes one comparison and steps, by choosing values and not by
+            # a branch, either back (the last entry is beaten) or on to the next event. What a step back has written is
+            # written over. Both choices, the entry below and the next event, are loaded before it is known which one
+            # is needed. The stretch ends before the head leaves the window, the deque is full or the events end.
             head, size, entries, youngest = h
-            mask, n = len(links) - 1, events[2]
-            if i >= n or entries == 0 or entries == len(links):
+            mask = len(links) - 1
+            until = i + min(events[2] - 1 - i, len(links) - entries, links[unsigned(head)] - (youngest - size + 1))
+            if until <= i:
                 return i, h
-            oldest, best = links[unsigned(head)], load(ring, head)
-            last, below = load(ring, (head + entries - 1) & mask), load(ring, (head + entries - 2) & mask)
+            top, position = head + entries, youngest + 1 - i
+            last, below = load(ring, (top - 1) & mask), load(ring, (top - 2) & mask)
             x = lift_at(events, i)
-            while True:
-                if oldest == youngest - size + 1:  # evict: rare, so a branch
-                    head = (head + 1) & mask
-                    entries -= 1
-                    oldest, best = links[unsigned(head)], load(ring, head)
-                following = lift_at(events, min(i + 1, n - 1))
-                deeper = load(ring, (head + entries - 3) & mask)
-                beaten = False
-                if entries > 0:
-                    beaten = selects(last, x)
-                else:
-                    oldest, best = youngest + 1, x
-                tail = (head + entries) & mask
-                store(ring, tail, x)
-                links[unsigned(tail)] = youngest + 1
-                answer_at(answers, i, best)
+            while i < until:
+                following, deeper = lift_at(events, i + 1), load(ring, (top - 3) & mask)
+                beaten = top > head and selects(last, x)
+                slot = top & mask
+                store(ring, slot, x)
+                links[unsigned(slot)] = position + i
+                answer_at(answers, i, load(ring, head))
                 step = int(beaten)
-                entries += 1 - 2 * step
-                youngest += 1 - step
+                top += 1 - 2 * step
                 i += 1 - step
                 last, below = choose(beaten, below, x), choose(beaten, deeper, last)
                 x = choose(beaten, x, following)
-                if i == n or entries == len(links):
-                    break
-            return i, (head, size, entries, youngest)
+            return i, (head, size, top - head, position + i - 1)
 
         return Technique(insert, evict, query, suffix, room, run)
 
