@@ -33,7 +33,7 @@ from typing import Any
 from windlass.aggregates.evaluation import answer, lifted
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
-from windlass.stores.rounds import Technique
+from windlass.stores.rounds import Technique, wrap
 from windlass.stores.store import Store
 
 
@@ -140,8 +140,3 @@ class DABA(Store):
         b = len(self) - f - 2 * l - a
         assert min(f, l, a, b) >= 0 and (f > 0 or len(self) == 0), "1: lengths"
         assert f - b == 1 or len(self) == 0, "3: balance"
-
-
-def wrap(ring: Any, p: Any) -> Any:
-    """A position behind the ring's end is one at its beginning."""
-    return p - len(ring[0]) if p >= len(ring[0]) else p

@@ -30,7 +30,7 @@ import numpy as np
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors, unsigned
 from windlass.stores.layout import Integers
-from windlass.stores.rounds import Technique
+from windlass.stores.rounds import Technique, wrap
 from windlass.stores.store import Store
 
 
@@ -48,19 +48,14 @@ class FlatFIT(Store):
 
         def insert(ring: Any, links: Any, h: Any, x: Any) -> Any:
             head, size = h
-            tail = head + size
-            if tail >= len(links):
-                tail -= len(links)
+            tail = wrap(ring, head + size)
             store(ring, tail, x)
-            links[unsigned(tail)] = tail + 1 if tail + 1 < len(links) else 0
+            links[unsigned(tail)] = wrap(ring, tail + 1)
             return (head, size + 1)
 
         def evict(ring: Any, links: Any, h: Any) -> Any:
             head, size = h
-            head += 1
-            if head == len(links):
-                head = 0
-            return (head, size - 1)
+            return (wrap(ring, head + 1), size - 1)
 
         def walk(ring: Any, links: Any, first: Any, end: Any) -> Any:
             # Forwards: turn every pointer on the way around.
@@ -88,16 +83,13 @@ class FlatFIT(Store):
 
         def suffix(ring: Any, links: Any, h: Any, q: Any, r: Any) -> Any:
             head, size = h
-            end = head + size
-            if end >= len(links):
-                end -= len(links)
+            end = wrap(ring, head + size)
             first = end - r
             return walk(ring, links, first if first >= 0 else first + len(links), end)
 
         def query(ring: Any, links: Any, h: Any) -> Any:
             head, size = h
-            end = head + size
-            return walk(ring, links, head, end if end < len(links) else end - len(links))
+            return walk(ring, links, head, wrap(ring, head + size))
 
         return Technique(insert, evict, query, suffix)
 

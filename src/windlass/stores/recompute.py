@@ -17,7 +17,7 @@ from typing import Any
 
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
-from windlass.stores.rounds import Technique
+from windlass.stores.rounds import Technique, wrap
 from windlass.stores.store import Store
 
 
@@ -34,25 +34,17 @@ class Recompute(Store):
 
         def insert(ring: Any, links: Any, h: Any, x: Any) -> Any:
             head, size = h
-            tail = head + size
-            if tail >= len(ring[0]):
-                tail -= len(ring[0])
-            store(ring, tail, x)
+            store(ring, wrap(ring, head + size), x)
             return (head, size + 1)
 
         def evict(ring: Any, links: Any, h: Any) -> Any:
             head, size = h
-            head += 1
-            if head == len(ring[0]):
-                head = 0
-            return (head, size - 1)
+            return (wrap(ring, head + 1), size - 1)
 
         def suffix(ring: Any, links: Any, h: Any, q: Any, r: Any) -> Any:
             head, size = h
             capacity = len(ring[0])
-            first = head + size - r
-            if first >= capacity:
-                first -= capacity
+            first = wrap(ring, head + size - r)
             acc = load(ring, first)
             for p in range(first + 1, min(first + r, capacity)):
                 acc = combine(acc, load(ring, p))

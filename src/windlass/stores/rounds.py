@@ -22,6 +22,11 @@ from windlass.kernels import accessors, state_accessors
 Function = Callable[..., Any]
 
 
+def wrap(ring: Any, p: Any) -> Any:
+    """A position behind the ring's end is one at its beginning."""
+    return p - len(ring[0]) if p >= len(ring[0]) else p
+
+
 def always_room(ring: Any, links: Any, h: Any) -> Any:
     """Most techniques keep every partial of the window, so a ring of the window's size always has room."""
     return True

@@ -21,7 +21,7 @@ from typing import Any
 
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
-from windlass.stores.rounds import Technique
+from windlass.stores.rounds import Technique, wrap
 from windlass.stores.store import Store
 
 
@@ -40,20 +40,14 @@ class SubtractOnEvict(Store):
 
         def insert(ring: Any, links: Any, h: Any, x: Any) -> Any:
             head, size, total = h
-            tail = head + size
-            if tail >= len(ring[0]):
-                tail -= len(ring[0])
-            store(ring, tail, x)
+            store(ring, wrap(ring, head + size), x)
             return (head, size + 1, combine(total, x) if size > 0 else x)
 
         def evict(ring: Any, links: Any, h: Any) -> Any:
             head, size, total = h
             if size > 1:
                 total = inverse(total, load(ring, head))
-            head += 1
-            if head == len(ring[0]):
-                head = 0
-            return (head, size - 1, total)
+            return (wrap(ring, head + 1), size - 1, total)
 
         def query(ring: Any, links: Any, h: Any) -> Any:
             return h[2]

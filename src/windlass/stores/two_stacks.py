@@ -28,7 +28,7 @@ from typing import Any
 from windlass.aggregates.evaluation import answer, lifted
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
-from windlass.stores.rounds import Technique
+from windlass.stores.rounds import Technique, wrap
 from windlass.stores.store import Store
 
 
@@ -47,16 +47,11 @@ class TwoStacks(Store):
 
         def insert(ring: Any, links: Any, h: Any, x: Any) -> Any:
             head, size, front, back = h
-            tail = head + size
-            if tail >= len(ring[0]):
-                tail -= len(ring[0])
-            store(ring, tail, x)
+            store(ring, wrap(ring, head + size), x)
             return (head, size + 1, front, combine(back, x) if size > front else x)
 
         def flip(ring: Any, head: Any, size: Any) -> Any:
-            p = head + size - 1
-            if p >= len(ring[0]):
-                p -= len(ring[0])
+            p = wrap(ring, head + size - 1)
             acc = load(ring, p)
             for _ in range(size - 1):
                 p = p - 1 if p > 0 else len(ring[0]) - 1
@@ -68,10 +63,7 @@ class TwoStacks(Store):
             if front == 0:
                 flip(ring, head, size)
                 front = size
-            head += 1
-            if head == len(ring[0]):
-                head = 0
-            return (head, size - 1, front - 1, back)
+            return (wrap(ring, head + 1), size - 1, front - 1, back)
 
         def query(ring: Any, links: Any, h: Any) -> Any:
             head, size, front, back = h
