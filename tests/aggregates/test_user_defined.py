@@ -132,6 +132,73 @@ def test_fields_widen_to_what_the_functions_make_of_them():
     assert top().of(np.array([2**64 - 1, 3], np.uint64)) == 2**64 - 1
 
 
+def slid(values, **parts):
+    aggregate = agg.define("made", **({"lift": lambda x: x, "combine": operator.add} | parts))()
+    return TwoStacks(aggregate).slide(np.array(values), window=2).tolist()
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_what_one_sample_does_not_show_is_not_cut_off(compile):
+    large = {"lift": lambda x: x if x > 10 else 0, "compile": compile}
+    assert slid([12.7, 3.0, 11.6], **large) == [12.7, 12.7, 11.6]
+    unlike = {"combine": lambda a, b: a if a == b else (a + b) / 2, "compile": compile}
+    assert slid([1, 2, 4], **unlike) == [1.0, 1.5, 3.0]
+    later = {"lift": pair, "combine": add_pairs, "lower": lambda p: 0 if p[1] < 2 else p[0] / p[1], "compile": compile}
+    assert slid([1, 2, 3, 4], **later) == [0.0, 1.5, 2.5, 3.5]
+    arrays = {"lift": lambda x: np.array([x, x]), "combine": lambda a, b: (a + b) / 2, "lower": lambda p: p[0]}
+    assert slid([1, 2, 4], compile=compile, **arrays) == [1.0, 1.5, 3.0]
+
+
+def test_what_no_sample_shows_is_seen_when_it_is_compiled():
+    assert slid([1012.7, 3.0, 1011.6], lift=lambda x: x if x > 1000 else 0) == [1012.7, 1012.7, 1011.6]
+    assert slid([1, 500], lower=lambda p: 0 if p < 500 else p / 2) == [0.0, 250.5]
+    assert slid([1, 2], combine=lambda a, b: a + b if a + b < 300 else a / 2) == [1.0, 3.0]
+    assert slid([1, 500], lower=lambda p: p > 2 if p < 500 else 7) == [0, 7]
+
+
+def test_what_no_sample_shows_is_refused_where_it_is_interpreted():
+    large = {"lift": lambda x: x if x > 1000 else 0, "compile": False}
+    assert slid([1012.0, 3.0], **large) == [1012, 1012]
+    with pytest.raises(WrongType, match=r"1012\.7 does not fit int64.*result="):
+        slid([1012.7, 3.0], **large)
+    assert slid([1012.7, 3.0], result="float64", **large) == [1012.7, 1012.7]
+    with pytest.raises(WrongType, match=r"does not fit int64.*result="):
+        slid([2**62, 2**62], compile=False)
+    with pytest.raises(WrongType, match=r"'a' does not fit int64.*result="):
+        slid([1, 500], lower=lambda p: 0 if p < 500 else "a", compile=False)
+
+
+def test_types_that_are_given_must_hold_what_the_functions_give():
+    with pytest.raises(WrongType, match="float64 for the field 'n', fields= says int64"):
+        slid([1.5], fields={"n": int})
+    with pytest.raises(WrongType, match="can be float64, result= says int64"):
+        slid([1.5], result="int64")
+    assert slid([1, 2], fields={"n": float}) == [1.0, 3.0]
+
+
+def test_unsigned_integers_are_exact():
+    exact = agg.define("exact", lift=lambda x: x, combine=lambda a, b: (a + b) * 1)
+    with pytest.warns(InterpretedAggregate, match=r"samples give uint64, the compiled functions \w+64"):
+        assert exact().of(np.array([2**60 + 1, 2], np.uint64)) == 2**60 + 3
+    total = agg.define("total", lift=lambda x: x, combine=operator.add)
+    assert total().of(np.array([2**63 + 1, 2], np.uint64)) == 2**63 + 3
+    assert monoid(total(), "uint64").is_compiled
+
+
+def test_samples_that_a_function_is_not_for_are_left_out():
+    assert agg.define("root", lift=lambda x: x**0.5, combine=max)().of([4.0, 9.0]) == 3.0
+    assert agg.define("log", lift=math.log, combine=max)().of([1.0]) == 0.0
+    assert agg.define("reciprocal", lift=lambda x: 1 / x, combine=max)().of([4, 2]) == 0.5
+
+
+def test_inverse_and_selects_are_both_compiled():
+    both = {"lift": lambda x: x, "combine": max, "inverse": lambda c, a: c}
+    unfit = agg.define("unfit", selects=lambda a, b: f"{a:.1f}" <= f"{b:.1f}", **both)
+    with pytest.warns(InterpretedAggregate):
+        assert not monoid(unfit()).is_compiled
+    assert monoid(agg.define("fit", selects=lambda a, b: a <= b, **both)()).is_compiled
+
+
 def test_array_partials_compile():
     def bins(x):
         counts = np.zeros(3, np.int64)
@@ -180,6 +247,7 @@ def test_objects_run_interpreted_and_say_so_once():
     ) as told:
         assert words().of(["a", None, "ccc", "bb"]) == "ccc"
     assert len(told) == 1
+    assert told[0].filename == __file__  # the line of the user's
     assert words().of(pa.array(["x"], pa.large_string())) == "x"  # not told again
     assert "Python objects" in monoid(words(), "string").interpreted
 

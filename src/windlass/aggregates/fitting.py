@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns
-from windlass.aggregates.samples import cast
+from windlass.aggregates.samples import Shape, cast
 from windlass.aggregates.values import BOOL, FLOAT64, INT64, OBJECT, UINT64, to_arrow
-from windlass.errors import InvalidArgument
+from windlass.errors import InvalidArgument, WrongType
 from windlass.kernels import Field
+from windlass.kernels.compilation import exact_bool, exact_float64, exact_int64, exact_uint64
+
+_EXACT = {INT64: exact_int64, UINT64: exact_uint64, FLOAT64: exact_float64, BOOL: exact_bool}
 
 
 def bare(arity: int, lift: Any, combine: Any, inverse: Any, selects: Any) -> tuple[Any, Any, Any, Any]:
@@ -35,10 +38,21 @@ def bare(arity: int, lift: Any, combine: Any, inverse: Any, selects: Any) -> tup
     return lift_, combine_, inverse and inverse_, selects and selects_
 
 
-def cast_to(fields: tuple[Field, ...], function: Any) -> Any:
-    casts = {INT64: "np.int64({})", UINT64: "np.uint64({})", FLOAT64: "float({})", BOOL: "bool({})"}
-    items = [("{}" if f.shape else casts[f.dtype]).format(f"x[{k}]") for k, f in enumerate(fields)]
-    scope: dict[str, Any] = {"np": np}
+def cast_to(fields: tuple[Field, ...], function: Any, made: Sequence[Shape] | None = None, first: int = 0) -> Any:
+    """The function with what it returns in exactly the fields' types.
+
+    Compiled, what a field does not hold fails to compile and names the place of the field, counted from `first`.
+    `made`: the types that samples showed; arrays of another type are converted.
+    """
+    items = []
+    for k, field in enumerate(fields):
+        if not field.shape:
+            items.append(f"{_EXACT[field.dtype].__name__}(x[{k}], {first + k})")
+        elif made is None or made[k].dtype == field.dtype:
+            items.append(f"x[{k}]")
+        else:
+            items.append(f"x[{k}].astype(np.{field.dtype.name})")
+    scope: dict[str, Any] = {"np": np} | {exact.__name__: exact for exact in _EXACT.values()}
     exec(f"def cast(x):\n    return ({', '.join(items)},)\n", scope)
     cast = scope["cast"]
 
@@ -46,6 +60,50 @@ def cast_to(fields: tuple[Field, ...], function: Any) -> Any:
         return cast(function(*arguments))
 
     return exact
+
+
+def fitted(lower: Any, types: Sequence[pa.DataType], name: str) -> Any:
+    """lower with its answers as these Arrow types take them; an answer that would be changed by that is refused."""
+
+    def lower_(p: Any) -> Any:
+        answers = lower(p)
+        if len(answers) != len(types):
+            raise WrongType(f"{name}: the answer {answers!r} should have {len(types)} items; give result=")
+        return tuple(_fit(value, type_, name) for value, type_ in zip(answers, types, strict=True))
+
+    return lower_
+
+
+def _fit(value: Any, type_: pa.DataType, name: str) -> Any:
+    t = pa.types
+    if value is None or (type(value) is str and t.is_string(type_)) or (type(value) is float and t.is_float64(type_)):
+        return value
+    try:
+        if isinstance(value, np.datetime64 | np.timedelta64):
+            return pa.scalar(value, type_).as_py()
+        if t.is_floating(type_):
+            return float(value)
+        if t.is_integer(type_) or (t.is_temporal(type_) and isinstance(value, float | np.number)):
+            whole = int(value)
+            if whole == value:
+                pa.scalar(whole, type_)  # raises where it is out of range
+                return whole
+        elif t.is_boolean(type_):
+            if bool(value) == value:
+                return bool(value)
+        elif t.is_list(type_):
+            return [_fit(item, type_.value_type, name) for item in value]
+        else:
+            pa.scalar(value, type_)
+            return value
+    except WrongType:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    raise WrongType(
+        f"{name}: the answer {value!r} does not fit {type_}, which is what result= says or samples showed; "
+        "give the type of all answers as result="
+    )
 
 
 def same_as_younger(combine: Any, fields: tuple[Field, ...]) -> Any:

@@ -22,6 +22,8 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from windlass.kernels.columns import copy_row, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
@@ -31,7 +33,31 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 class CannotCompile(Exception):
-    """Numba cannot compile a kernel; the message is its reason in a few lines."""
+    """Numba cannot compile a kernel; the message is its reason in a few lines.
+
+    `narrowed`: where an `exact_…` function was given more than its type holds, its place and the type it was given.
+    """
+
+    def __init__(self, reason: str, narrowed: tuple[int, str] | None = None) -> None:
+        super().__init__(reason)
+        self.narrowed = narrowed
+
+
+def exact_int64(value: Any, place: int) -> Any:
+    """The value as that type. Compiled code that could give something else is refused, and `place` says where."""
+    return int(value) if isinstance(value, bool | np.bool_) else value
+
+
+def exact_uint64(value: Any, place: int) -> Any:
+    return np.uint64(value)
+
+
+def exact_float64(value: Any, place: int) -> Any:
+    return float(value)
+
+
+def exact_bool(value: Any, place: int) -> Any:
+    return bool(value)
 
 
 def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable[..., Any]:
@@ -53,11 +79,18 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
     return _Explained(njit(**options)(copy))
 
 
+_TAUGHT = (
+    *(unsigned, lowest_bit, highest_bit, copy_row, stream),
+    *(exact_int64, exact_uint64, exact_float64, exact_bool),
+)
+
+
 @cache
 def _teach_numba() -> None:
     """What the functions that Python and machine code do differently mean in compiled code."""
     from llvmlite.ir import Constant, IntType
     from numba import types
+    from numba.core.errors import TypingError
     from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
     from numba.extending import intrinsic, overload
 
@@ -110,6 +143,26 @@ def _teach_numba() -> None:
 
         return past_cache if column.dtype in (types.int64, types.uint64, types.float64) else ordinary
 
+    def exact(function: Any, target: Any, holds: Callable[[Any], bool]) -> None:
+        @overload(function, inline="always", prefer_literal=True)
+        def _(value: Any, place: Any) -> Any:
+            if not holds(value):
+                where = getattr(place, "literal_value", "unknown")
+                raise TypingError(f"compiled, a {target} of its samples is a {value} [place {where}]")
+
+            def convert(value: Any, place: Any) -> Any:
+                return target(value)
+
+            return convert
+
+    def is_int(t: Any) -> bool:
+        return isinstance(t, types.Integer | types.Boolean) and t != types.uint64
+
+    exact(exact_int64, types.int64, is_int)
+    exact(exact_uint64, types.uint64, lambda t: t in types.unsigned_domain or isinstance(t, types.Boolean))
+    exact(exact_float64, types.float64, lambda t: isinstance(t, types.Integer | types.Float | types.Boolean))
+    exact(exact_bool, types.boolean, lambda t: isinstance(t, types.Boolean))
+
     @overload(copy_row)
     def _(rows: Any, i: Any, row: Any) -> Any:
         def copy(rows: Any, i: Any, row: Any) -> Any:
@@ -129,7 +182,7 @@ class _Explained:
         try:
             return self.dispatcher(*arguments)
         except _numba_errors() as error:
-            raise CannotCompile(_reason(str(error))) from error
+            raise CannotCompile(_reason(str(error)), _narrowed(str(error))) from error
 
     @property
     def compilations(self) -> int:
@@ -160,6 +213,11 @@ def _reason(message: str) -> str:
     where = re.search(r'File "(?!\S*numba/)([^"]+)", line (\d+):', "\n".join(lines[innermost + 1 :]))
     place = f" ({where[1].rpartition('/')[2]}, line {where[2]})" if where else ""
     return " ".join(cause[:4])[:300] + place if cause else message.strip()[:300]
+
+
+def _narrowed(message: str) -> tuple[int, str] | None:
+    found = re.search(r"is a (.+?) \[place (\d+)\]", message)
+    return (int(found[2]), found[1]) if found else None
 
 
 def adopt(function: Any) -> Any:
@@ -205,7 +263,7 @@ def _register(function: FunctionType) -> None:
 @cache
 def _register_global(function: FunctionType) -> None:
     """A function called through its global name cannot be replaced by a copy: make the original known."""
-    if function in (unsigned, lowest_bit, highest_bit, copy_row, stream):
+    if function in _TAUGHT:
         return
     _register(function)
     for _, value in referenced(function):
