@@ -49,7 +49,7 @@ def exact_int64(value: Any, place: int) -> Any:
 
 
 def exact_uint64(value: Any, place: int) -> Any:
-    return np.uint64(value)
+    return np.uint64(int(value))
 
 
 def exact_float64(value: Any, place: int) -> Any:
