@@ -8,8 +8,9 @@
 | avg | skipped | as sum | null |
 | avg with a weight | skipped, in either column | as sum; weights that sum to 0: NaN or infinity | null |
 
-A sum of integers adds in 64 bits and wraps as in NumPy and Java. A mean of them does not wrap: it adds the upper
-and the lower halves apart, which is exact for up to 2^31 events, and rounds once at the end.
+A sum of integers adds in 64 bits and wraps as in NumPy and Java. A mean of them does not wrap: a sum
+of up to 32 bits each is exact; of 64 bits each it is a float64, as in Spark, exact while it stays below 2^53. Where a
+technique subtracts, that one has 96 bits and is exact, for the 2^32 - 1 events that can be counted beside it.
 
 Decimals add exactly, as Python objects. Their sum has 38 digits and their scale, their mean four digits more after
 the point, rounded half to even, as in Spark (of decimal256: 76 digits). An answer that needs more is an error.
@@ -42,8 +43,7 @@ from windlass.aggregates.monoid import Monoid, object_field
 from windlass.aggregates.values import EXACT, FLOAT64, INT64, UINT64, ValueType
 from windlass.kernels import Field
 
-
-_HALF, _HALF_BITS = 1 << 32, 32
+_ALL_BITS, _CARRY, _TWO_TO_64 = 0xFFFFFFFFFFFFFFFF, 1 << 32, 2.0**64
 
 
 def sum(column: str | None = None) -> Aggregate:
@@ -192,58 +192,73 @@ def _avg(type_: ValueType) -> Monoid:
         return _decimal_avg(type_)
     if not type_.is_number:
         raise refuse_type("avg", type_, "numbers or decimals")
-    if type_.dtype != FLOAT64:
-        return _integer_avg(type_)
+    exact = type_.dtype != FLOAT64 and not _is_long(type_)  # 32 bits each: their sum cannot leave 64
+    zero: Any = 0 if exact else 0.0
 
     def lift(x: Any) -> Any:
-        return (x, 1)
+        return (zero + x, 1)
 
     def combine(a: Any, b: Any) -> Any:
         return (a[0] + b[0], a[1] + b[1])
+
+    def inverse(c: Any, a: Any) -> Any:
+        return (c[0] - a[0], c[1] - a[1])
 
     def lower(p: Any) -> Any:
         return (p[0] / p[1],)
 
     def identity() -> Any:
-        return (0.0, 0)
+        return (zero, 0)
 
     def seen(p: Any) -> Any:
         return p[1] > 0
 
-    fields = (Field("sum", FLOAT64), Field("count", INT64))
-    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), seen=seen)
+    fields = (Field("sum", INT64 if exact else FLOAT64), Field("count", INT64))
+    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), inverse=inverse, seen=seen)
 
 
-def _integer_avg(type_: ValueType) -> Monoid:
-    """Σ of the upper and of the lower 32 bits; the sum is high · 2^32 + low, and no carry is ever needed."""
+def _is_long(type_: ValueType) -> bool:
+    return bool(pa.types.is_int64(type_.arrow) or pa.types.is_uint64(type_.arrow))
+
+
+def _exact_long_avg(type_: ValueType) -> Monoid:
+    """A sum of 96 bits and a count of 32 in two fields, which keeps it fast: (sum mod 2^64, count + carry · 2^32).
+
+    With the lower 64 bits taken as signed there is no carry in any sum that 64 bits can hold.
+    """
 
     def lift(x: Any) -> Any:
-        v = 0 + x
-        return (v >> _HALF_BITS, v & (_HALF - 1), 1)
+        return (x, 1)
 
     def lift_unsigned(x: Any) -> Any:
-        v = np.uint64(x)
-        return (int(np.int64(v >> np.uint64(_HALF_BITS))), int(np.int64(v & np.uint64(_HALF - 1))), 1)
+        low = _signed(int(np.uint64(x)))
+        return (low, 1 + _CARRY if low < 0 else 1)
 
     def combine(a: Any, b: Any) -> Any:
-        return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+        low = _signed(_unsigned(a[0]) + _unsigned(b[0]))
+        overflows = ((a[0] ^ low) & (b[0] ^ low)) >> 63  # all ones if so, in the direction of both signs
+        return (low, a[1] + b[1] + (((a[0] >> 63) | 1) & overflows) * _CARRY)
 
     def inverse(c: Any, a: Any) -> Any:
-        return (c[0] - a[0], c[1] - a[1], c[2] - a[2])
+        low = _signed(_unsigned(c[0]) - _unsigned(a[0]))
+        overflows = ((c[0] ^ a[0]) & (c[0] ^ low)) >> 63
+        return (low, c[1] - a[1] + (((c[0] >> 63) | 1) & overflows) * _CARRY)
 
     def lower(p: Any) -> Any:
-        high, low = p[0] + (p[1] >> _HALF_BITS), p[1] & (_HALF - 1)
-        return ((float(high) * float(_HALF) + float(low)) / float(p[2]),)
+        carry, total = p[1] >> 32, float(p[0])
+        if carry != 0:
+            total += float(carry) * _TWO_TO_64
+        return (total / float(p[1] & (_CARRY - 1)),)
 
     def identity() -> Any:
-        return (0, 0, 0)
+        return (0, 0)
 
     def seen(p: Any) -> Any:
-        return p[2] > 0
+        return p[1] & (_CARRY - 1) > 0
 
     return Monoid(
         (type_,),
-        (Field("high", INT64), Field("low", INT64), Field("count", INT64)),
+        (Field("sum", INT64), Field("count", INT64)),
         lift_unsigned if type_.dtype == UINT64 else lift,
         combine,
         lower,
@@ -252,6 +267,15 @@ def _integer_avg(type_: ValueType) -> Monoid:
         inverse=inverse,
         seen=seen,
     )
+
+
+def _unsigned(x: Any) -> Any:
+    """The bits of an int64; and back. Compiled they cost nothing, interpreted they wrap where Python would not."""
+    return int(np.int64(x).view(np.uint64))
+
+
+def _signed(x: Any) -> Any:
+    return int(np.uint64(x & _ALL_BITS).view(np.int64))
 
 
 def _decimal_avg(type_: ValueType) -> Monoid:
@@ -291,6 +315,8 @@ def _decimal_avg(type_: ValueType) -> Monoid:
 
 
 def _exact_avg(type_: ValueType) -> Monoid:
+    if _is_long(type_):
+        return _exact_long_avg(type_)
     if type_.dtype != FLOAT64:
         return _avg(type_)
 

@@ -1,0 +1,77 @@
+import decimal
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windlass.aggregates as agg
+from windlass.errors import WrongType
+from windlass.stores import SubtractOnEvict, TwoStacks
+
+BIG = Decimal("1" + "0" * 33 + "1")
+
+
+def test_decimals_add_exactly_in_any_context():
+    values = pa.array([BIG, Decimal(1)], pa.decimal128(38, 0))
+    with decimal.localcontext(prec=5):
+        assert str(agg.sum().of(values)) == "1" + "0" * 33 + "2"
+        assert str(agg.spread().of(values)) == "1" + "0" * 34
+        assert str(agg.avg().of(values)) == "5" + "0" * 32 + "1.0000"
+    assert SubtractOnEvict(agg.sum()).slide(values, window=1).to_pylist() == [BIG, Decimal(1)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "mean"),
+    [(["1.00", "1.00", "2.00"], "1.333333"), (["0.01", "0.02"], "0.015000"), (["-2", "-3"], "-2.5000")],
+)
+def test_the_mean_of_decimals_has_four_digits_more(texts, mean):
+    assert str(agg.avg().of([Decimal(t) for t in texts])) == mean
+
+
+def test_the_mean_of_decimals_rounds_half_to_even():
+    values = pa.array([Decimal("1e-38"), Decimal(0)], pa.decimal128(38, 38))
+    assert agg.avg().of(values) == 0
+
+
+def test_decimals_that_need_too_many_digits_are_an_error():
+    nines = [Decimal("9" * 38)] * 2
+    with pytest.raises(WrongType, match="does not fit"):
+        agg.sum().of(pa.array(nines, pa.decimal128(38, 0)))
+    with pytest.raises(WrongType, match="does not fit"):
+        agg.avg().of(pa.array(nines, pa.decimal128(38, 0)))
+    assert agg.sum().of(pa.array(nines, pa.decimal256(40, 0))) == Decimal("1" + "9" * 37 + "8")
+
+
+@pytest.mark.parametrize("aggregate", [agg.avg(), agg.counted(agg.avg())[0]], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize(
+    ("dtype", "choices"),
+    [
+        (np.int64, [2**63 - 1, -(2**63), 5]),
+        (np.int64, [2**62]),
+        (np.uint64, [2**64 - 1, 2**63, 7, 0]),
+        (np.int32, [2**31 - 1, -(2**31)]),
+    ],
+)
+def test_the_mean_of_integers_does_not_wrap(aggregate, dtype, choices):
+    values = np.random.default_rng(1).choice(np.array(choices, dtype), 60)
+    for window in (1, 3, 17):
+        wanted = [sum(map(int, values[max(0, i + 1 - window) : i + 1])) / min(i + 1, window) for i in range(60)]
+        subtracted = SubtractOnEvict(aggregate).slide(values, window=window)
+        np.testing.assert_allclose(subtracted, wanted, rtol=5e-16)
+        added = TwoStacks(aggregate).slide(values, window=window)
+        np.testing.assert_allclose(added, wanted, rtol=1e-14, atol=1e-14 * float(max(map(abs, choices))))
+
+
+@pytest.mark.parametrize(
+    "outliers", [[1e30, 1e13, 0.1], [1e200, 1e100], [1e308, 1e31, 3.0], [-1e29, 1e-6], [1e300, -7e250]]
+)
+def test_outliers_leave_nothing_behind(outliers):
+    values = np.array(outliers + [1.0] * 8)
+    assert SubtractOnEvict(agg.sum()).slide(values, window=4)[-1] == 4.0
+    assert SubtractOnEvict(agg.avg()).slide(values, window=4)[-1] == 1.0
+
+
+def test_a_great_value_does_not_swallow_the_others():
+    values = np.array([1.0, 1e200, -1e200, 2.0])
+    assert SubtractOnEvict(agg.sum()).slide(values, window=4).tolist() == [1.0, 1e200, 1.0, 3.0]
