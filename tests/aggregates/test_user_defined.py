@@ -292,6 +292,22 @@ def test_decimals_and_dicts():
     assert tally().of(["a", "b", "a"]) == 2
 
 
+def test_recursive_helpers_and_functions_without_a_digest():
+    def halved(x):
+        return halved(x / 2) if x > 10 else x
+
+    with pytest.warns(InterpretedAggregate, match="halved is recursive"):
+        assert agg.define("r", lift=halved, combine=max)().of([64.0]) == 8.0
+
+    class Scale:
+        by = 3.0
+
+    early = agg.define("early", lift=lambda x: x * scale.by, combine=max)
+    scale = Scale()
+    with pytest.warns(InterpretedAggregate):
+        assert early().of([2.0]) == 6.0
+
+
 # ---------------------------------------------------------------------- the rest
 
 

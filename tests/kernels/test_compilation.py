@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from windlass.kernels import CannotCompile, compiled
+from windlass.kernels.compilation import adopt
 
 # Evaluates an aggregate of the module `mine`, and tells the answer and what was compiled rather than loaded.
 RUN = """
@@ -106,6 +107,79 @@ def test_jitted_functions_of_the_user_are_cached_too(process):
     assert process(JITTED.replace("a + b", "a * b")) == (6.0, 1)
 
 
+# A package `pkg` with a module `sub`, and ways to get at what is in it.
+SUB = """
+    from collections import namedtuple
+    from enum import IntEnum
+    from numba import njit
+
+    K = 2
+    P = namedtuple("P", "a b")
+
+    class F(IntEnum):
+        K = 2
+
+    @njit
+    def h(x):
+        return x * 2
+
+    def plain(x):
+        return x * 2
+"""
+EDITED = SUB.replace("K = 2", "K = 7").replace("x * 2", "x * 7").replace('"a b"', '"b a"')
+USES = """
+    import pkg.sub
+    import windlass.aggregates as agg
+    from pkg.sub import F, P
+
+    def closure():
+        import pkg.sub as q
+        return lambda x: x * q.K
+
+    def called():
+        import pkg.sub as q
+        return lambda x: q.plain(x)
+
+    LIFTS = {
+        "constant": lambda x: x * pkg.sub.K,
+        "jitted": lambda x: pkg.sub.h(x),
+        "function": lambda x: pkg.sub.plain(x),
+        "member": lambda x: x * F.K.value,
+        "named tuple": lambda x: P(x, 10 * x).a,
+        "module in a closure": closure(),
+        "function in a closure": called(),
+    }
+    made = {name: agg.define("total", lift=lift, combine=lambda a, b: a + b) for name, lift in LIFTS.items()}
+"""
+ALL = """
+    import json
+    import numpy as np
+    from windlass.aggregates import evaluation
+    import mine
+    answers = [total().of(np.array([1.0, 2.0])) for total in mine.made.values()]
+    print(json.dumps([answers, sum(kernel.compilations for kernel in evaluation._kernels.values())]))
+"""
+
+
+def test_an_edit_of_another_module_is_seen_whatever_way_it_is_reached(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    (tmp_path / "mine.py").write_text(textwrap.dedent(USES))
+
+    def run(sub):
+        (tmp_path / "pkg" / "sub.py").write_text(textwrap.dedent(sub))
+        command = [sys.executable, "-W", "error", "-c", textwrap.dedent(ALL)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return eval(done.stdout, {})
+
+    assert run(SUB)[0] == [6.0, 6.0, 6.0, 6.0, 3.0, 6.0, 6.0]
+    assert run(SUB)[1] == 0
+    assert run(EDITED)[0] == [21.0, 21.0, 21.0, 21.0, 30.0, 21.0, 21.0]
+
+
 ALLOCATING = """
     import numpy as np
     import windlass.aggregates as agg
@@ -144,6 +218,34 @@ def run(function, **options):
 
 def test_closures_in_one_process():
     assert [run(lambda x, k=k: k * x) for k in (2.0, 3.0)] == [[2.0, 4.0], [3.0, 6.0]]
+
+
+def test_keyword_defaults_are_kept():
+    def scaled(x, *, by=3.0):
+        return x * by
+
+    assert adopt(scaled)(2.0) == 6.0
+
+
+def test_recursion_through_a_closure_is_refused_and_mutual_recursion_ends():
+    def countdown(x):
+        return countdown(x - 1.0) if x > 0 else x
+
+    with pytest.raises(CannotCompile, match="countdown is recursive through its closure"):
+        run(countdown)
+    with pytest.raises(CannotCompile, match="has no value yet"):
+        run(lambda x: x * later)
+    with pytest.raises(CannotCompile):
+        run(lambda x: ping(x))
+    later = 1.0
+
+
+def ping(x):
+    return pong(x - 1.0).real if x > 0 else x
+
+
+def pong(x):
+    return ping(x - 1.0).imag.missing
 
 
 def test_what_cannot_be_named_is_not_cached():

@@ -79,6 +79,8 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
     return _Explained(njit(**options)(copy))
 
 
+_adopting: list[FunctionType] = []
+_registered: set[FunctionType] = set()
 _TAUGHT = (
     *(unsigned, lowest_bit, highest_bit, copy_row, stream),
     *(exact_int64, exact_uint64, exact_float64, exact_bool),
@@ -225,13 +227,19 @@ def adopt(function: Any) -> Any:
     function = plain(function)
     if not isinstance(function, FunctionType) or is_opaque(function.__module__):
         return function
+    if function in _adopting:
+        raise CannotCompile(f"{function.__name__} is recursive through its closure")
     try:
         name = f"{_word(function)}_{digest(function)}"
     except Undigestible:
         name = f"{_word(function)}_at_{id(function)}"  # the copy keeps the original, so its id stays taken
     here = sys.modules[__name__]
     if not hasattr(here, name):
-        copy = _copy(function, name)
+        _adopting.append(function)
+        try:
+            copy = _copy(function, name)
+        finally:
+            _adopting.remove(function)
         copy.__dict__["original"] = function
         _register(copy)
         setattr(here, name, copy)
@@ -240,8 +248,12 @@ def adopt(function: Any) -> Any:
 
 def _copy(function: Any, name: str) -> FunctionType:
     function = plain(function)
-    cells = tuple(CellType(_adopted_cell(cell.cell_contents)) for cell in function.__closure__ or ())
+    try:
+        cells = tuple(CellType(_adopted_cell(cell.cell_contents)) for cell in function.__closure__ or ())
+    except ValueError:
+        raise CannotCompile(f"a variable of the closure of {function.__name__} has no value yet") from None
     copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, cells)
+    copy.__kwdefaults__ = function.__kwdefaults__
     copy.__module__, copy.__qualname__ = __name__, name
     for _, value in referenced(function):
         called = plain(value)
@@ -260,16 +272,19 @@ def _register(function: FunctionType) -> None:
     register_jitable(forceinline=True, **_OPTIONS)(function)
 
 
-@cache
 def _register_global(function: FunctionType) -> None:
     """A function called through its global name cannot be replaced by a copy: make the original known."""
-    if function in _TAUGHT:
+    if function in _TAUGHT or function in _registered:
         return
+    _registered.add(function)
     _register(function)
-    for _, value in referenced(function):
-        called = plain(value)
-        if isinstance(called, FunctionType) and not is_opaque(called.__module__) and called is not function:
-            _register_global(called)
+    try:
+        called = [plain(value) for _, value in referenced(function)]
+    except Undigestible as error:
+        raise CannotCompile(str(error)) from error
+    for helper in called:
+        if isinstance(helper, FunctionType) and not is_opaque(helper.__module__):
+            _register_global(helper)
 
 
 def _word(function: Any) -> str:
