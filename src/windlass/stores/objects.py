@@ -1,6 +1,7 @@
 """Python objects as plain JSON, for partials that are objects. Unlike pickle, reading it runs no code.
 
-Numbers (any size), strings, None and booleans stand for themselves; everything else is {"kind": content}.
+Numbers (any size), strings, None and booleans stand for themselves; everything else is {"kind": content}. What is
+read back is of the same type as what was written, so an object of a subclass, a Counter say, is refused.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ def decode(value: Any, hook: Hook = None) -> Any:
 
 
 def _encode(value: Any) -> Any:
-    if value is None or isinstance(value, bool | str) or type(value) is int:
+    if value is None or type(value) in (bool, str, int):
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, bytes):
+    if type(value) is bytes:
         return {"bytes": base64.b64encode(value).decode()}
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return {"tuple": [_encode(item) for item in value]}
-    if isinstance(value, list):
+    if type(value) is list:
         return {"list": [_encode(item) for item in value]}
-    if isinstance(value, frozenset):
-        return {"frozenset": sorted((_encode(item) for item in value), key=repr)}
-    if isinstance(value, dict):
+    if type(value) in (set, frozenset):
+        return {type(value).__name__: sorted((_encode(item) for item in value), key=repr)}
+    if type(value) is dict:
         return {"dict": [[_encode(k), _encode(v)] for k, v in value.items()]}
-    if isinstance(value, Decimal):
+    if type(value) is Decimal:
         return {"decimal": str(value)}
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         if value.dtype == object:
             return {"objects": [_encode(item) for item in value]}
         return {"array": [str(value.dtype), list(value.shape), base64.b64encode(value.tobytes()).decode()]}
@@ -55,11 +56,11 @@ def _encode(value: Any) -> Any:
     for kind in (datetime.datetime, datetime.date, datetime.time):
         if type(value) is kind:
             return {kind.__name__: value.isoformat()}
-    if isinstance(value, datetime.timedelta):
+    if type(value) is datetime.timedelta:
         return {"timedelta": [value.days, value.seconds, value.microseconds]}
     raise WrongType(
         f"a partial holds a {type(value).__name__}, which a snapshot cannot write; "
-        "keep partials to numbers, strings, tuples, lists, dicts and arrays"
+        "keep partials to numbers, strings, tuples, lists, dicts, sets and arrays"
     )
 
 
@@ -87,6 +88,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "tuple": lambda items: tuple(_decode(item) for item in items),
     "list": lambda items: [_decode(item) for item in items],
     "frozenset": lambda items: frozenset(_decode(item) for item in items),
+    "set": lambda items: {_decode(item) for item in items},
     "dict": lambda items: {_decode(k): _decode(v) for k, v in items},
     "decimal": Decimal,
     "objects": _objects,
