@@ -96,7 +96,7 @@ def test_properties_and_columns():
         assert not (aggregate.commutative or aggregate.invertible or aggregate.selective)
     table = pa.table({"t": [2, 1], "x": ["b", "a"]})
     assert agg.m4("x", time="t").of(table)["first"] == "a"
-    assert repr(agg.m4("x", time="t")) == "m4(x, t)"
+    assert repr(agg.m4("x", time="t")) == "m4(x, time=t)"
 
 
 def test_wrong_types():

@@ -75,3 +75,9 @@ def test_outliers_leave_nothing_behind(outliers):
 def test_a_great_value_does_not_swallow_the_others():
     values = np.array([1.0, 1e200, -1e200, 2.0])
     assert SubtractOnEvict(agg.sum()).slide(values, window=4).tolist() == [1.0, 1e200, 1.0, 3.0]
+
+
+def test_the_mean_of_decimals_slides():
+    values = [Decimal("1.00"), Decimal("2.00"), Decimal("2.00")]
+    for store in (TwoStacks(agg.avg()), SubtractOnEvict(agg.avg())):
+        assert list(map(str, store.slide(values, window=2))) == ["1.000000", "1.500000", "2.000000"]

@@ -33,6 +33,7 @@ class Aggregate:
     # Builds the form whose partials can be subtracted without drift, where that is not the plain form.
     build_invertible: Build | None = field(default=None, compare=False)
     output: str | None = None
+    keywords: tuple[str, ...] = ()  # the last columns are given by these names: avg(x, weight=w)
     definition: str = ""  # tells user-defined aggregates of one name apart: a digest of their functions
 
     def alias(self, output: str) -> Aggregate:
@@ -65,12 +66,15 @@ class Aggregate:
             monoid = monoid.with_identity()
         return monoid.optional() if nullable else monoid
 
-    def of(self, values: Any) -> Any:
-        """The answer over all of the values: an array, or for several columns a table, a dict or a tuple of arrays."""
-        from windlass.aggregates import evaluation
-        from windlass.aggregates.input import read_columns
+    def of(self, values: Any, dtype: Any = None) -> Any:
+        """The answer over all of the values: an array, or for several columns a table, a dict or a tuple of arrays.
 
-        read = read_columns(self, values, None)
+        `dtype` is the type of the values, or a tuple of one for each column; needed only where the values do not tell.
+        """
+        from windlass.aggregates import evaluation
+        from windlass.aggregates.input import read_columns, types_of
+
+        read = read_columns(self, values, types_of(self, dtype))
         nullable = any(c.valid is not None for c in read.columns)
         m = self.monoid([c.type for c in read.columns], nullable=nullable, identity=False)
         if read.length == 0:
@@ -78,9 +82,15 @@ class Aggregate:
         return evaluation.fold(m, evaluation.events_of(m, read.columns, read.length))[0].as_py()
 
     def __repr__(self) -> str:
-        arguments = [column for column in self.columns if column is not None]
-        arguments += [f"{name}={value!r}" for name, value in self.params]
+        positional = len(self.columns) - len(self.keywords)
+        arguments = [column for column in self.columns[:positional] if column is not None]
+        arguments += [f"{k}={column}" for k, column in zip(self.keywords, self.columns[positional:], strict=True)]
+        arguments += [f"{name}={_shown(value)}" for name, value in self.params]
         return f"{self.name}({', '.join(arguments)})"
+
+
+def _shown(value: Any) -> str:
+    return repr(int(value) if isinstance(value, float) and value.is_integer() else value)  # p=99, also of 99.0
 
 
 def refuse_type(aggregate: str, type_: ValueType, wanted: str) -> WrongType:

@@ -13,6 +13,7 @@ s, h + 2s, … for two halves of one 64-bit hash (Kirsch and Mitzenmacher 2006).
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from windlass.errors import InvalidArgument
 from windlass.kernels import Field
 
 _LETTERS = b"WLBF"
-_MOST_BITS = 1 << 32
+_MOST_BITS, _MOST_PROBES = 1 << 32, 255
 _ODD = (1 << 63) | 1  # an odd step meets every position; the top bit keeps it unsigned when compiled
 
 
@@ -37,16 +38,18 @@ def bloom_filter(column: str | None = None, *, expected: int = 1000, false_posit
         whole("expected", expected, 1),
         number("false_positives", false_positives, 0, 1, ends=False),
     )
+    probes = max(1, math.ceil(-math.log2(rate)))
     needed = -values * math.log(rate) / math.log(2) ** 2
     if needed > _MOST_BITS:
         raise InvalidArgument(f"{values} values at a rate of {rate} need {needed:.3g} bits, more than 2^32")
-    bits = max(64, 1 << math.ceil(math.log2(needed)))
-    probes = max(1, math.ceil(-math.log2(rate)))
+    if probes > _MOST_PROBES:
+        raise InvalidArgument(f"false_positives={rate} needs {probes} bits a value, more than {_MOST_PROBES}")
+    bits = max(64, 1 << max(0, math.ceil(math.log2(needed))))
     return Aggregate(
         "bloom_filter",
         (column,),
-        lambda type_: _bloom(type_, bits, probes),
-        params=(("expected", expected), ("false_positives", false_positives)),
+        partial(_bloom, bits=bits, probes=probes),
+        params=(("expected", values), ("false_positives", rate)),
     )
 
 

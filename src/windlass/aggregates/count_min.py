@@ -12,6 +12,7 @@ rows of e/epsilon counters; a value adds one to a counter of each row, so what w
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,16 @@ _MOST_COUNTERS = 1 << 28
 
 def count_min(column: str | None = None, *, epsilon: float = 0.001, delta: float = 0.01) -> Aggregate:
     """A sketch that knows about how often each value occurred; ask it with `count_min_estimate`."""
-    width = math.ceil(math.e / number("epsilon", epsilon, 0, 1, ends=False))
-    depth = math.ceil(-math.log(number("delta", delta, 0, 1, ends=False)))
+    error, risk = number("epsilon", epsilon, 0, 1, ends=False), number("delta", delta, 0, 1, ends=False)
+    width, depth = math.ceil(math.e / error), math.ceil(-math.log(risk))
     if depth > 255 or depth * width > _MOST_COUNTERS:
         raise InvalidArgument(f"epsilon={epsilon} and delta={delta} need {depth} rows of {width} counters: too many")
     return Aggregate(
         "count_min",
         (column,),
-        lambda type_: _count_min(type_, depth, width),
+        partial(_count_min, depth=depth, width=width),
         invertible=True,
-        params=(("epsilon", epsilon), ("delta", delta)),
+        params=(("epsilon", error), ("delta", risk)),
     )
 
 

@@ -52,13 +52,13 @@ def spread(column: str | None = None) -> Aggregate:
 def arg_min(column: str | None = None, *, by: str) -> Aggregate:
     """The value of `column` where `by` is least; of several such events, the smallest value."""
     build = partial(_arg_extreme, least=True)
-    return Aggregate("arg_min", (column, by), build, "algebraic", selective=True)
+    return Aggregate("arg_min", (column, by), build, "algebraic", selective=True, keywords=("by",))
 
 
 def arg_max(column: str | None = None, *, by: str) -> Aggregate:
     """The value of `column` where `by` is greatest; of several such events, the smallest value."""
     build = partial(_arg_extreme, least=False)
-    return Aggregate("arg_max", (column, by), build, "algebraic", selective=True)
+    return Aggregate("arg_max", (column, by), build, "algebraic", selective=True, keywords=("by",))
 
 
 def min_count(column: str | None = None) -> Aggregate:

@@ -14,6 +14,7 @@ to linear counting, which is biased around the switch; Ertl's terms for empty an
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,9 @@ def approx_count_distinct(column: str | None = None, *, precision: int = 12) -> 
     return Aggregate(
         "approx_count_distinct",
         (column,),
-        lambda type_: _hyperloglog(type_, bits),
+        partial(_hyperloglog, precision=bits),
         "algebraic",
-        params=(("precision", precision),),
+        params=(("precision", bits),),
     )
 
 

@@ -29,7 +29,7 @@ def m4(column: str | None = None, *, time: str | None = None) -> Aggregate:
     """A struct {min, max, first, last}; with `time` also {min_time, max_time, first_time, last_time}."""
     if time is None:
         return Aggregate("m4", (column,), _m4, "algebraic", commutative=False)
-    return Aggregate("m4", (column, time), _m4_timed, "algebraic", commutative=False)
+    return Aggregate("m4", (column, time), _m4_timed, "algebraic", commutative=False, keywords=("time",))
 
 
 def seen(p: Any) -> Any:

@@ -12,6 +12,7 @@ cheap; for a bounded partial use `approx_quantile`.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,19 +34,21 @@ def median(column: str | None = None) -> Aggregate:
 
 def percentile(column: str | None = None, p: float | None = None) -> Aggregate:
     """The value below which `p` percent of the values lie: `percentile("latency", 99)`."""
-    return _aggregate("percentile", column, number("p", p, 0, 100) / 100, (("p", p),))
+    percent = number("p", p, 0, 100)
+    return _aggregate("percentile", column, percent / 100, (("p", percent),))
 
 
 def quantile(column: str | None = None, q: float | None = None) -> Aggregate:
     """The value below which the fraction `q` of the values lies: `quantile("latency", 0.99)`."""
-    return _aggregate("quantile", column, number("q", q, 0, 1), (("q", q),))
+    fraction = number("q", q, 0, 1)
+    return _aggregate("quantile", column, fraction, (("q", fraction),))
 
 
 def _aggregate(name: str, column: str | None, q: float, params: tuple[tuple[str, Any], ...]) -> Aggregate:
     return Aggregate(
         name,
         (column,),
-        lambda type_: _quantile(name, q, type_),
+        partial(_quantile, name, q),
         "holistic",
         invertible=True,
         params=params,

@@ -67,6 +67,7 @@ def avg(column: str | None = None, *, weight: str | None = None) -> Aggregate:
         "algebraic",
         invertible=True,
         build_invertible=_exact_weighted_avg,
+        keywords=("weight",),
     )
 
 
@@ -292,7 +293,7 @@ def _decimal_avg(type_: ValueType) -> Monoid:
         return (EXACT.subtract(c[0], a[0]), c[1] - a[1])
 
     def lower(p: Any) -> Any:
-        return (EXACT.quantize(EXACT.divide(p[0], p[1]), last_digit),)
+        return (EXACT.quantize(EXACT.divide(p[0], int(p[1])), last_digit),)
 
     def identity() -> Any:
         return (Decimal(0), 0)

@@ -2,14 +2,20 @@
 
 Whatever a user hands over (Arrow, NumPy, pandas, Polars, lists) becomes a `Column`: one array of one of those
 five, and a validity mask where a value may be null. Narrow numbers widen, times become integers in their own unit,
-dictionaries are decoded; strings, decimals and nested values stay Python objects.
+dictionaries are decoded; strings, decimals and nested values stay Python objects. Decimals are taken with all the
+digits their width has (38, or 76 of decimal256), so only their scale is fixed.
+
+A column that is already bound takes values of another type if none of them is changed by it: integers that are in
+range, integers as floats or decimals, other units of time, decimals with no more digits after the point.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +51,36 @@ class ValueType:
     def is_decimal(self) -> bool:
         return bool(pa.types.is_decimal(self.arrow))
 
+    @cached_property
+    def limits(self) -> tuple[int, int] | None:
+        """The least and the greatest integer of an integer type."""
+        if not pa.types.is_integer(self.arrow):
+            return None
+        info = np.iinfo(self.arrow.to_pandas_dtype())
+        return int(info.min), int(info.max)
+
+    @cached_property
+    def greatest_float(self) -> float | None:
+        """The greatest finite value of a floating type."""
+        if not pa.types.is_floating(self.arrow):
+            return None
+        return float(np.finfo(self.arrow.to_pandas_dtype()).max)
+
+    @cached_property
+    def family(self) -> str:
+        """Types of one family hold the same kind of values, more or fewer of them."""
+        t, arrow = pa.types, self.arrow
+        if t.is_timestamp(arrow):
+            return "timestamp" if arrow.tz is None else "timestamp with a zone"
+        for name in ("boolean", "integer", "floating", "decimal", "duration", "time", "date", "null"):
+            if getattr(t, f"is_{name}")(arrow):
+                return name
+        if t.is_string(arrow) or t.is_large_string(arrow):
+            return "string"
+        if t.is_binary(arrow) or t.is_large_binary(arrow) or t.is_fixed_size_binary(arrow):
+            return "binary"
+        return "list" if t.is_list(arrow) or t.is_large_list(arrow) else f"type {arrow.id}"
+
 
 @dataclass(frozen=True)
 class Column:
@@ -63,7 +99,21 @@ def value_type(type_: Any) -> ValueType:
     arrow = _arrow_type(type_)
     if pa.types.is_dictionary(arrow):
         arrow = arrow.value_type
+    if pa.types.is_decimal(arrow):
+        arrow = pa.decimal256(76, arrow.scale) if arrow.bit_width == 256 else pa.decimal128(38, arrow.scale)
+    arrow = _VIEWS.get(arrow, arrow)
     return ValueType(arrow, _dtype(arrow))
+
+
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def type_of(value: Any) -> ValueType:
+    """The value type that one Python or NumPy value tells."""
+    try:
+        return value_type(pa.scalar(value).type)
+    except OverflowError:
+        return value_type(pa.scalar(value, pa.uint64()).type)
 
 
 def _arrow_type(type_: Any) -> pa.DataType:
@@ -114,10 +164,14 @@ def scalar(value: Any, expected: ValueType) -> Any:
     if value is None:
         return None
     kind = type(value)
-    if kind is int and expected.dtype == INT64 and expected.is_number and -(1 << 63) <= value < 1 << 63:
-        return value
-    if kind is float and expected.dtype == FLOAT64:
-        return value
+    if kind is int:
+        limits = expected.limits
+        if limits is not None and limits[0] <= value <= limits[1]:
+            return value
+    if kind is float:
+        greatest = expected.greatest_float
+        if greatest is not None and (-greatest <= value <= greatest or not math.isfinite(value)):
+            return value
     one = column([value] if not isinstance(value, np.generic) else np.array([value]), expected)
     return None if one.valid is not None and not one.valid[0] else one.values[0]
 
@@ -168,7 +222,7 @@ def _as_arrow(data: Any, expected: ValueType | None) -> pa.Array:
         if isinstance(data, Sequence | np.ndarray) or hasattr(data, "__arrow_c_array__") or hasattr(data, "__array__"):
             if isinstance(data, np.ndarray) and data.ndim != 1:
                 raise WrongType(f"expected a one-dimensional array of values, got shape {data.shape}")
-            array = pa.array(data)
+            array = _from_python(data)
             return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise WrongType(f"cannot read these values as one Arrow array{_hint(expected)}: {error}") from error
@@ -179,35 +233,62 @@ def _hint(expected: ValueType | None) -> str:
     return f" of {expected}" if expected is not None else ""
 
 
+def _from_python(data: Any) -> Any:
+    try:
+        return pa.array(data)
+    except OverflowError:  # integers beyond int64
+        return pa.array(data, pa.uint64())
+
+
 def _convert(array: Any, natural: ValueType, expected: ValueType) -> tuple[Any, ValueType]:
-    """Widen to the expected type if nothing can be lost, else refuse."""
-    widens = (
-        natural.dtype == expected.dtype == OBJECT
-        or (natural.is_number and expected.is_number and natural.dtype == expected.dtype)
-        or (natural.dtype in (INT64, UINT64) and natural.is_number and expected.dtype == FLOAT64)
-        or (natural.dtype == INT64 and natural.is_number and expected.is_decimal)
-        or pa.types.is_null(natural.arrow)
-        or (pa.types.is_timestamp(natural.arrow) and pa.types.is_timestamp(expected.arrow))
-    )
-    if not widens:
-        raise WrongType(
-            f"expected values of {expected}, got {natural}; cast them first, or construct with dtype='{natural}'"
-        )
+    """Bring to the expected type if no value is changed by it, else refuse."""
+    have, want = natural.family, expected.family
+    if not (have in (want, "null") or (have == "integer" and want in ("floating", "decimal"))):
+        raise WrongType(f"expected values of {expected}, got {natural}; {_advice(natural, expected)}")
     try:
         if isinstance(array, np.ndarray):
-            array = _wrap(array, None)
-        wide = _WIDE.get(expected.dtype) if expected.is_number else expected.arrow
-        return array.cast(wide), expected
-    except pa.ArrowException as error:
+            array = _wrap(np.ascontiguousarray(array), None)
+        if want == "floating":
+            return _in_range(array.cast(pa.float64()), expected), expected
+        if have == want and want in ("string", "binary"):
+            return array, expected  # Python objects either way
+        return _decoded(array).cast(expected.arrow), expected
+    except (pa.ArrowException, NotImplementedError) as error:
         raise WrongType(f"values of {natural} do not fit {expected}: {error}") from error
+
+
+def _advice(natural: ValueType, expected: ValueType) -> str:
+    if pa.types.is_timestamp(natural.arrow) and pa.types.is_timestamp(expected.arrow):
+        return "times with and without a zone do not mix: give all of them the zone, or none"
+    return f"cast them first, or construct with dtype='{natural}'"
+
+
+def _in_range(array: pa.Array, expected: ValueType) -> pa.Array:
+    """Refuse finite floats that a narrower type would make infinite."""
+    greatest = expected.greatest_float
+    if greatest is not None and greatest < np.finfo(np.float64).max:
+        values = np.abs(array.to_numpy(zero_copy_only=False))
+        beyond = values[(values > greatest) & (values < np.inf)]
+        if len(beyond):
+            raise WrongType(f"values of double do not fit {expected}: {beyond[0]} is out of its range")
+    return array
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """A dictionary's values in place of its indices."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    dictionary = array.dictionary
+    if dictionary.type in _VIEWS:  # which Arrow cannot decode
+        array = pa.DictionaryArray.from_arrays(array.indices, dictionary.cast(_VIEWS[dictionary.type]))
+    return array.dictionary_decode()
 
 
 _WIDE = {INT64: pa.int64(), UINT64: pa.uint64(), FLOAT64: pa.float64(), BOOL: pa.bool_()}
 
 
 def _from_arrow(array: pa.Array, type_: ValueType) -> Column:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = _decoded(array)
     valid = None if array.null_count == 0 else pc.is_valid(array).to_numpy(zero_copy_only=False)
     if type_.dtype == OBJECT:
         values = np.empty(len(array), dtype=object)
