@@ -104,6 +104,26 @@ def test_associativity():
     assert "a of rows [1.0" in message  # the counterexample
 
 
+@pytest.mark.parametrize("more", [0, 9, 500])
+def test_more_rows_find_no_less(more):
+    saturating = {"combine": lambda a, b: min(a + b, 10)}
+    broken("associativity", rows=[9, 5, -6] + [0] * more, **saturating)
+    broken("associativity", rows=[0] * more + [9, 5, -6] + [0] * more, **saturating)
+    # Of single rows all is well.
+    limited = {"lift": lambda x: (x, 1), "combine": lambda a, b: (a[0] + b[0] - (a[1] == 3), a[1] + b[1])}
+    broken("associativity", rows=[1] * (8 + more), lower=lambda p: p[0], **limited)
+
+
+def test_rounding_is_measured_by_the_answers():
+    # The second field is large and has nothing to do with the answer.
+    parts = {"lift": lambda x: (x, 1e12), "lower": lambda p: p[0]}
+    broken("associativity", combine=lambda a, b: ((a[0] + b[0]) / 2, 1e12), **parts)
+    # Nor has the second part of an answer anything to do with the first.
+    broken("associativity", lift=lambda x: (x, 1e12), combine=lambda a, b: ((a[0] + b[0]) / 2, 1e12))
+    naive = agg.define("naive", lift=lambda x: x, combine=lambda a, b: a + b, compile=False)
+    agg.check_laws(naive(), [0.1, 0.2, 0.3, 1e16, -1e16, 0.7])
+
+
 def test_identity():
     assert "e ⊕ a gives 2.0, a gives 1.0" in broken("identity", identity=1.0)
     assert "a ⊕ e" in broken("identity", combine=lambda a, b: b if a == 0 else a + b + 1, identity=0.0)

@@ -1,6 +1,7 @@
 """check_laws: whether an aggregate keeps the laws that every technique relies on.
 
-The sample rows are cut into stretches, the empty stretch included. For adjacent stretches a, b, c:
+The sample rows are cut into stretches, the empty stretch included: at a few places of the whole, into single rows,
+and at random (but the same) places. For adjacent stretches a, b, c:
 
 | law | |
 |---|---|
@@ -11,14 +12,16 @@ The sample rows are cut into stretches, the empty stretch included. For adjacent
 | selectivity | a ⊕ b is b if selects(a, b), else a; where declared |
 | purity | combine, inverse and lower leave the partials they are given as they were |
 
-Partials count as equal when they lower to the same answer. Floats may differ by rounding: `tolerance` times
-the largest float among the answers and the partials they came from. The functions are run as plain Python.
+Partials count as equal when they lower to the same answer. Floats may differ by rounding: `tolerance` times the
+largest among the two and the answers of the partials they came from, each part of an answer by itself. The functions
+are run as plain Python.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Any, NoReturn
@@ -31,7 +34,8 @@ from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import OBJECT, column, value_type
 from windlass.errors import InvalidArgument, LawViolation
 
-_CUTS = 6  # more rows than this are cut at this many places only
+_CUTS = 6  # the whole is cut at this many places, in all combinations
+_RANDOM, _LENGTH = 40, 8  # so many times, three stretches of up to so many rows
 
 
 def check_laws(aggregate: Aggregate, rows: Sequence[Any], *, dtype: Any = None, tolerance: float = 1e-9) -> None:
@@ -82,18 +86,33 @@ class _Laws:
     ) -> None:
         self.name, self.aggregate, self.m, self.rows, self.tolerance = name, aggregate, m, rows, tolerance
         self.partials = [m.identity() if row is None else m.lift(*row) for row in lifted_rows]
-        self.cuts = sorted({round(k * len(rows) / _CUTS) for k in range(_CUTS + 1)})
+        self.stretches: dict[tuple[int, int], Any] = {}
+        self.answers: dict[tuple[int, int], Any] = {}
 
     def check(self) -> None:
-        self.stretches = {at: self._fold(*at) for at in combinations_with_replacement(self.cuts, 2)}
-        for at in self.stretches:
+        cuts = sorted({round(k * len(self.rows) / _CUTS) for k in range(_CUTS + 1)})
+        triples = list(combinations_with_replacement(cuts, 4))
+        triples += [(i, i + 1, i + 2, i + 3) for i in range(len(self.rows) - 2)] + self._random_cuts()
+        pairs = dict.fromkeys(pair for i, j, k, n in triples for pair in ((i, j, k), (j, k, n)))
+        for at in dict.fromkeys(at for i, j, k in pairs for at in ((i, j), (j, k), (i, k))):
+            self.stretches[at] = self._fold(*at)
             self._check_lower(at)
             self._check_identity(at)
-        for i, j, k in combinations_with_replacement(self.cuts, 3):
+        for i, j, k in pairs:
             self._check_pair((i, j), (j, k))
-        for i, j, k, n in combinations_with_replacement(self.cuts, 4):
+        for i, j, k, n in dict.fromkeys(triples):
             if i < j < k < n:
                 self._check_associativity((i, j), (j, k), (k, n))
+
+    def _random_cuts(self) -> list[tuple[int, int, int, int]]:
+        rows, choose = len(self.rows), random.Random(0)
+        found = []
+        for _ in range(_RANDOM):
+            i = choose.randrange(rows)
+            j = min(i + choose.randint(1, _LENGTH), rows)
+            k = min(j + choose.randint(1, _LENGTH), rows)
+            found.append((i, j, k, min(k + choose.randint(1, _LENGTH), rows)))
+        return found
 
     # ------------------------------------------------------------------ the laws
 
@@ -104,9 +123,9 @@ class _Laws:
 
     def _check_associativity(self, x: tuple[int, int], y: tuple[int, int], z: tuple[int, int]) -> None:
         a, b, c = self.stretches[x], self.stretches[y], self.stretches[z]
-        left = self._combine(self._combine(a, b), c)
-        right = self._combine(a, self._combine(b, c))
-        self._equal("associativity", "(a ⊕ b) ⊕ c", left, "a ⊕ (b ⊕ c)", right, a=x, b=y, c=z)
+        ab, bc = self._combine(a, b), self._combine(b, c)
+        left, right = self._combine(ab, c), self._combine(a, bc)
+        self._equal("associativity", "(a ⊕ b) ⊕ c", left, "a ⊕ (b ⊕ c)", right, (ab, bc), a=x, b=y, c=z)
 
     def _check_pair(self, x: tuple[int, int], y: tuple[int, int]) -> None:
         a, b = self.stretches[x], self.stretches[y]
@@ -115,9 +134,9 @@ class _Laws:
             self._equal("commutativity", "a ⊕ b", ab, "b ⊕ a", self._combine(b, a), a=x, b=y)
         if self.m.inverse is not None:
             rest = self._inverse(ab, a)
-            self._equal("inverse", "(a ⊕ b) ⊖ a", rest, "b", b, a=x, b=y)
+            self._equal("inverse", "(a ⊕ b) ⊖ a", rest, "b", b, (ab,), a=x, b=y)
             on, expected = self._combine(rest, a), self._combine(b, a)
-            self._equal("inverse", "((a ⊕ b) ⊖ a) ⊕ a", on, "b ⊕ a", expected, a=x, b=y)
+            self._equal("inverse", "((a ⊕ b) ⊖ a) ⊕ a", on, "b ⊕ a", expected, (ab,), a=x, b=y)
         if self.aggregate.selective:
             self._check_selectivity(a, b, ab, x, y)
 
@@ -133,7 +152,7 @@ class _Laws:
     def _check_lower(self, at: tuple[int, int]) -> None:
         p = self.stretches[at]
         before = self._print(p)
-        self._answer(p)
+        self.answers[at] = self._answer(p)
         if self._print(p) != before:
             self._violated("purity", f"lower changed its argument to {p!r}", a=at)
 
@@ -177,12 +196,16 @@ class _Laws:
         except ZeroDivisionError:  # compiled code would give NaN or infinity; equal partials agree on it either way
             return "a division by zero"
 
-    def _equal(self, law: str, left: str, x: Any, right: str, y: Any, **stretches: tuple[int, int]) -> None:
+    def _equal(
+        self, law: str, left: str, x: Any, right: str, y: Any, through: tuple[Any, ...] = (), **at: tuple[int, int]
+    ) -> None:
+        """`through`: partials on the way, whose answers are rounded too."""
         answers = self._answer(x), self._answer(y)
-        sources = (x, y, *(self.stretches[at] for at in stretches.values()))
-        scale = max((abs(f) for f in _floats((answers, sources)) if math.isfinite(f)), default=0.0)
-        if not _close(*answers, self.tolerance * scale):
-            self._violated(law, f"{left} gives {_shown(answers[0])}, {right} gives {_shown(answers[1])}", **stretches)
+        if _close(*answers, 0.0):
+            return
+        sources = [self.answers[stretch] for stretch in at.values()] + [self._answer(p) for p in through]
+        if not _close(*answers, self.tolerance, sources):
+            self._violated(law, f"{left} gives {_shown(answers[0])}, {right} gives {_shown(answers[1])}", **at)
 
     def _violated(self, law: str, how: str, **stretches: tuple[int, int]) -> NoReturn:
         where = ", ".join(f"{name} of rows {self.rows[i:j]!r}" for name, (i, j) in stretches.items())
@@ -212,33 +235,36 @@ def _alike(x: Any, y: Any) -> bool:
     return _close(x, y, 0.0)
 
 
-def _close(x: Any, y: Any, tolerance: float) -> bool:
-    """Equal, floats up to the tolerance, NaN to NaN, through tuples, lists, dicts and arrays."""
+def _close(x: Any, y: Any, tolerance: float, sources: Sequence[Any] = ()) -> bool:
+    """Equal, floats up to the tolerance, NaN to NaN, through tuples, lists, dicts and arrays.
+
+    The tolerance is relative to the larger of the two and to what the sources have in the same place.
+    """
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         if np.shape(x) != np.shape(y):
             return False
         if np.asarray(x).dtype.kind in "iub" and np.asarray(y).dtype.kind in "iub":
             return bool(np.array_equal(x, y))
-        return all(_close(p, q, tolerance) for p, q in zip(np.ravel(x).tolist(), np.ravel(y).tolist(), strict=True))
+        flat = [np.ravel(source).tolist() for source in sources if np.shape(source) == np.shape(x)]
+        return _close(np.ravel(x).tolist(), np.ravel(y).tolist(), tolerance, flat)
     if isinstance(x, tuple | list) and isinstance(y, tuple | list):
-        return len(x) == len(y) and all(_close(p, q, tolerance) for p, q in zip(x, y, strict=True))
+        like = [source for source in sources if isinstance(source, tuple | list) and len(source) == len(x)]
+        return len(x) == len(y) and all(
+            _close(p, q, tolerance, [source[k] for source in like]) for k, (p, q) in enumerate(zip(x, y, strict=True))
+        )
     if isinstance(x, dict) and isinstance(y, dict):
-        return x.keys() == y.keys() and all(_close(x[k], y[k], tolerance) for k in x)
+        dicts = [source for source in sources if isinstance(source, dict)]
+        return x.keys() == y.keys() and all(
+            _close(x[key], y[key], tolerance, [source[key] for source in dicts if key in source]) for key in x
+        )
     if isinstance(x, float | np.floating) or isinstance(y, float | np.floating):
         if x is None or y is None or isinstance(x, str) or isinstance(y, str):
             return False
-        return bool(x == y or (x != x and y != y) or (math.isfinite(x - y) and abs(x - y) <= tolerance))
+        if x == y or (x != x and y != y):
+            return True
+        numbers = [abs(v) for v in (x, y, *sources) if isinstance(v, float | int | np.number) and math.isfinite(v)]
+        return bool(math.isfinite(x - y) and abs(x - y) <= tolerance * max(numbers, default=0.0))
     return bool(x == y)
-
-
-def _floats(value: Any) -> Iterator[float]:
-    if isinstance(value, float | np.floating):
-        yield float(value)
-    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        yield from np.ravel(value).tolist()
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _floats(item)
 
 
 def _shown(answer: Any) -> str:
