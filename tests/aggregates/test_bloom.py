@@ -62,6 +62,44 @@ def test_equal_numbers_of_different_types():
     assert agg.bloom_contains(agg.bloom_filter().of([1, 0]), [True, False]).all()
 
 
+TWINS = [
+    (np.array([2**63], np.uint64), [float(2**63)]),
+    (np.array([2**64 - 2048], np.uint64), [float(2**64 - 2048)]),
+    ([Decimal("3.00")], [3]),
+    ([Decimal("-3")], [-3.0]),
+    ([Decimal("0.50")], [0.5]),
+    ([Decimal(2**63)], np.array([2**63], np.uint64)),
+    ([Decimal("1" + "0" * 22)], [1e22]),
+    ([Decimal("0.10")], [Decimal("0.1")]),
+    (np.array([7], np.uint64), [7]),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), TWINS)
+def test_equal_numbers_hash_alike(one, other):
+    assert agg.bloom_contains(agg.bloom_filter().of(one), other).all()
+    assert agg.bloom_contains(agg.bloom_filter().of(other), one).all()
+    assert interpret(agg.bloom_filter(), pa.array(one)) == agg.bloom_filter().of(other)
+
+
+def test_great_numbers_are_not_negative_ones():
+    great, negative = np.array([2**64 - 1], np.uint64), [-1]
+    assert not agg.bloom_contains(agg.bloom_filter().of(great), negative).any()
+    assert not agg.bloom_contains(agg.bloom_filter().of(negative), great).any()
+
+
+def test_decimals_of_many_digits_stay_apart():
+    bits = agg.bloom_filter().of([Decimal("0." + "1" * 37 + "2")])
+    assert agg.bloom_contains(bits, [Decimal("0." + "1" * 37 + "2"), Decimal("0." + "1" * 37 + "3")]).tolist() == [1, 0]
+
+
+def test_extreme_rates():
+    bits = agg.bloom_filter(expected=1, false_positives=0.9).of([1])
+    assert agg.bloom_contains(bits, [1]).all()
+    with pytest.raises(InvalidArgument, match="false_positives"):
+        agg.bloom_filter(false_positives=1e-100)
+
+
 def test_nothing():
     for empty in (pa.array([], pa.int64()), pa.array([None], pa.int64())):
         assert not agg.bloom_contains(agg.bloom_filter().of(empty), [0, 1]).any()

@@ -1,8 +1,9 @@
 """What the sketches share: a 64-bit hash of any value, and the sketch as bytes.
 
-Equal numbers hash alike whatever their type, so a filter over a float column can be asked for the integer 3.
-Numbers are mixed with one step of splitmix64 (Steele, Lea, Flood 2014), a handful of instructions; strings,
-bytes and decimals are Python objects and go through BLAKE2b. Times are hashed as integers in their own unit.
+Equal numbers hash alike whatever their type, so a filter over a float column can be asked for the integer 3, or
+for the decimal 3.00. Numbers are mixed with one step of splitmix64 (Steele, Lea, Flood 2014), a handful of
+instructions, from 2^63 with a second step that keeps them apart from negative ones. Strings, bytes and decimals
+that are no float64 are Python objects and go through BLAKE2b. Times are hashed as integers in their own unit.
 
 One source runs compiled on a value, interpreted on a value, and on whole NumPy arrays, with equal results.
 """
@@ -18,13 +19,13 @@ import pyarrow as pa
 
 from windlass.aggregates.aggregate import refuse_type
 from windlass.aggregates.monoid import Function
-from windlass.aggregates.values import BOOL, EXACT, FLOAT64, OBJECT, UINT64, ValueType, column
+from windlass.aggregates.values import EXACT, FLOAT64, OBJECT, UINT64, ValueType, column
 from windlass.errors import InvalidArgument, WrongType
 
 Array = np.ndarray[Any, Any]
 
 _ALL_BITS, _GOLDEN = 0xFFFFFFFFFFFFFFFF, 0x9E3779B97F4A7C15
-_INT64_RANGE = 2.0**63
+_INT64_RANGE, _UINT64_RANGE = 2.0**63, 2.0**64
 _NAN = int(np.float64(np.nan).view(np.uint64))
 _HEADER = 8  # bytes before a sketch: four letters, the layout's version, one parameter, two zeros
 _VERSION = 1
@@ -62,7 +63,9 @@ def hashes(values: Any) -> tuple[Array, Array | None]:
         valid = np.ones(len(c), np.bool_) if c.valid is None else c.valid
         hashed = [_hash_object(x) if ok else 0 for x, ok in zip(c.values, valid, strict=True)]
         return np.array(hashed, np.uint64), c.valid
-    return mix(_bits(c.values)), c.valid
+    bits, great = _bits(c.values)
+    h = mix(bits)
+    return np.where(great, mix(h), h), c.valid
 
 
 def _hash_integer(x: Any) -> Any:
@@ -70,7 +73,8 @@ def _hash_integer(x: Any) -> Any:
 
 
 def _hash_unsigned(x: Any) -> Any:
-    return mix(int(np.uint64(x)))
+    h = mix(int(np.uint64(x)))
+    return mix(h) if np.uint64(x) >> np.uint64(63) != 0 else h  # not as the negative number of the same bits
 
 
 def _hash_float(x: Any) -> Any:
@@ -78,6 +82,8 @@ def _hash_float(x: Any) -> Any:
         return mix(int(np.float64(np.nan).view(np.uint64)))
     if -_INT64_RANGE <= x < _INT64_RANGE and x == np.floor(x):
         return _hash_integer(int(x))
+    if _INT64_RANGE <= x < _UINT64_RANGE:
+        return _hash_unsigned(np.uint64(x))
     return mix(int(np.float64(x).view(np.uint64)))
 
 
@@ -87,21 +93,28 @@ def _hash_object(x: Any) -> int:
     elif isinstance(x, bytes):
         data = x
     elif isinstance(x, Decimal):
+        as_float = float(x)
+        if x == int(x) and -_INT64_RANGE <= x < _UINT64_RANGE:
+            return int(_hash_integer(int(x)) if x < _INT64_RANGE else _hash_unsigned(int(x)))
+        if x == as_float:
+            return int(_hash_float(as_float))
         data = str(x.normalize(EXACT)).encode()
     else:
         raise WrongType(f"{x!r} is not a number, a time, a string, bytes or a decimal")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
-def _bits(values: Array) -> Array:
-    if values.dtype == BOOL:
-        return values.astype(np.uint64)
-    if values.dtype != FLOAT64:
-        return values.view(np.uint64)
-    whole = (values >= -_INT64_RANGE) & (values < _INT64_RANGE) & (values == np.floor(values))
-    integers = np.where(whole, values, 0.0).astype(np.int64).view(np.uint64)
-    bits = np.where(np.isnan(values), np.uint64(_NAN), values.view(np.uint64))
-    return np.where(whole, integers, bits)
+def _bits(values: Array) -> tuple[Array, Array]:
+    """What is mixed of each number, and which of them are integers from 2^63."""
+    if values.dtype == FLOAT64:
+        whole = (values >= -_INT64_RANGE) & (values < _INT64_RANGE) & (values == np.floor(values))
+        great = (values >= _INT64_RANGE) & (values < _UINT64_RANGE)
+        bits = np.where(np.isnan(values), np.uint64(_NAN), values.view(np.uint64))
+        bits = np.where(whole, np.where(whole, values, 0.0).astype(np.int64).view(np.uint64), bits)
+        return np.where(great, np.where(great, values, 0.0).astype(np.uint64), bits), great
+    if values.dtype == UINT64:
+        return values, values >= np.uint64(1 << 63)
+    return values.astype(np.int64).view(np.uint64), np.zeros(len(values), np.bool_)
 
 
 def as_bytes(letters: bytes, parameter: int, rows: Array) -> pa.Array:
