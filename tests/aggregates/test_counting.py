@@ -5,7 +5,7 @@ import pytest
 import windlass.aggregates as agg
 from windlass.aggregates.counting import counted
 from windlass.aggregates.values import value_type
-from windlass.stores import TwoStacks
+from windlass.stores import SubtractOnEvict, TwoStacks
 
 INT = [value_type("int64")]
 
@@ -66,3 +66,14 @@ def test_two_stacks_costs_three_a_round():
     n = 1000
     TwoStacks(aggregate).slide(pa.array(range(n)), window=32)
     assert 2 * n < calls.total <= 3 * n
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("int64", 2**62), ("int64", -(2**63)), ("uint64", 2**63 + 1)])
+def test_integers_wrap_around_as_they_do_compiled(dtype, value):
+    values = np.array([value, value, value, value, 5], dtype)
+    wrapping = agg.define("total", lift=lambda x: x, combine=lambda a, b: a + b, inverse=lambda c, a: c - a)()
+    for aggregate in (wrapping, agg.sum()):
+        expected = TwoStacks(aggregate).slide(values, window=3).tolist()
+        assert TwoStacks(counted(aggregate)[0]).slide(values, window=3).tolist() == expected
+    expected = SubtractOnEvict(wrapping).slide(values, window=3).tolist()
+    assert SubtractOnEvict(counted(wrapping)[0]).slide(values, window=3).tolist() == expected

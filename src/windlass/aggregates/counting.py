@@ -12,6 +12,8 @@ from typing import Any
 
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Function, Monoid
+from windlass.aggregates.values import INT64, UINT64
+from windlass.kernels import Field
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Counter:
 
 
 def counted(aggregate: Aggregate) -> tuple[Aggregate, Counter]:
-    """The same aggregate, run interpreted, and the counter of its calls."""
+    """The same aggregate, run interpreted, and the counter of its calls. Integers are of 64 bits as if compiled."""
     counter = Counter()
     parts = {part.name: getattr(aggregate, part.name) for part in fields(Aggregate)}
     return _Counted(**parts, counter=counter), counter
@@ -48,17 +50,25 @@ class _Counted(Aggregate):
     def monoid(self, *arguments: Any, **options: Any) -> Monoid:
         # Counted around the whole monoid, nulls and all, so what its functions call among themselves is not.
         m, counter = super().monoid(*arguments, **options), self.counter
-        base_combine: Any = m.combine
+        base_lift, base_combine, base_lower = m.lift, m.combine, m.lower
         base_inverse: Any = m.inverse
         base_selects: Any = m.selects
+        fixed = _fixed_width(m.fields) if m.is_compiled else _as_it_is
+        fixed_answer = _fixed_width(m.result_fields) if m.is_compiled else _as_it_is
+
+        def lift(*values: Any) -> Any:
+            return fixed(base_lift(*values))
+
+        def lower(p: Any) -> Any:
+            return fixed_answer(base_lower(p))
 
         def combine(a: Any, b: Any) -> Any:
             counter.combine += 1
-            return base_combine(a, b)
+            return fixed(base_combine(a, b))
 
         def inverse(c: Any, a: Any) -> Any:
             counter.inverse += 1
-            return base_inverse(c, a)
+            return fixed(base_inverse(c, a))
 
         def selects(a: Any, b: Any) -> Any:
             counter.selects += 1
@@ -69,8 +79,32 @@ class _Counted(Aggregate):
 
         return replace(
             m,
+            lift=lift,
             combine=combine,
+            lower=lower,
             inverse=if_given(m.inverse, inverse),
             selects=if_given(m.selects, selects),
             interpreted="its ⊕ calls are counted",
         )
+
+
+def _as_it_is(partial: Any) -> Any:
+    return partial
+
+
+def _fixed_width(parts: tuple[Field, ...]) -> Function:
+    """Python's integers as the fields hold them when compiled: of 64 bits, and what is more wraps around."""
+    lowest = [
+        (k, -(1 << 63) if part.dtype == INT64 else 0)
+        for k, part in enumerate(parts)
+        if part.dtype in (INT64, UINT64) and not part.shape
+    ]
+
+    def fixed(partial: Any) -> Any:
+        for k, low in lowest:
+            value = partial[k]
+            if type(value) is int and not low <= value < low + (1 << 64):
+                partial = (*partial[:k], (value - low) % (1 << 64) + low, *partial[k + 1 :])
+        return partial
+
+    return fixed

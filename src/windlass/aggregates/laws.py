@@ -262,8 +262,9 @@ def _close(x: Any, y: Any, tolerance: float, sources: Sequence[Any] = ()) -> boo
             return False
         if x == y or (x != x and y != y):
             return True
-        numbers = [abs(v) for v in (x, y, *sources) if isinstance(v, float | int | np.number) and math.isfinite(v)]
-        return bool(math.isfinite(x - y) and abs(x - y) <= tolerance * max(numbers, default=0.0))
+        numbers = [abs(float(v)) for v in (x, y, *sources) if isinstance(v, float | int | np.floating | np.integer)]
+        scale = max(filter(math.isfinite, numbers), default=0.0)
+        return bool(math.isfinite(x - y) and abs(x - y) <= tolerance * scale)
     return bool(x == y)
 
 
