@@ -210,4 +210,4 @@ def test_wrong_types():
 def test_table_columns_by_name():
     table = pa.table({"price": [3.0, 1.0, 2.0], "volume": [1, 5, 5]})
     assert agg.arg_max("price", by="volume").of(table) == 1.0
-    assert repr(agg.arg_max("price", by="volume")) == "arg_max(price, volume)"
+    assert repr(agg.arg_max("price", by="volume")) == "arg_max(price, by=volume)"

@@ -237,13 +237,13 @@ def _exact_long_avg(type_: ValueType) -> Monoid:
 
     def combine(a: Any, b: Any) -> Any:
         low = _signed(_unsigned(a[0]) + _unsigned(b[0]))
-        overflows = ((a[0] ^ low) & (b[0] ^ low)) >> 63  # all ones if so, in the direction of both signs
-        return (low, a[1] + b[1] + (((a[0] >> 63) | 1) & overflows) * _CARRY)
+        carry = int(low < a[0]) + (b[0] >> 63)  # less than before, unless that was to be expected
+        return (low, a[1] + b[1] + carry * _CARRY)
 
     def inverse(c: Any, a: Any) -> Any:
         low = _signed(_unsigned(c[0]) - _unsigned(a[0]))
-        overflows = ((c[0] ^ a[0]) & (c[0] ^ low)) >> 63
-        return (low, c[1] - a[1] + (((c[0] >> 63) | 1) & overflows) * _CARRY)
+        carry = int(low > c[0]) + (a[0] >> 63)
+        return (low, c[1] - a[1] - carry * _CARRY)
 
     def lower(p: Any) -> Any:
         carry, total = p[1] >> 32, float(p[0])

@@ -56,15 +56,17 @@ class ValueType:
         """The least and the greatest integer of an integer type."""
         if not pa.types.is_integer(self.arrow):
             return None
-        info = np.iinfo(self.arrow.to_pandas_dtype())
-        return int(info.min), int(info.max)
+        bits = self.arrow.bit_width
+        if pa.types.is_unsigned_integer(self.arrow):
+            return 0, (1 << bits) - 1
+        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     @cached_property
     def greatest_float(self) -> float | None:
         """The greatest finite value of a floating type."""
         if not pa.types.is_floating(self.arrow):
             return None
-        return float(np.finfo(self.arrow.to_pandas_dtype()).max)
+        return float(np.finfo(f"f{self.arrow.bit_width // 8}").max)
 
     @cached_property
     def family(self) -> str:
