@@ -33,7 +33,23 @@ AGGREGATES = [
     agg.approx_count_distinct("x"),
     agg.bloom_filter("x", expected=10),
     agg.count_min("x", epsilon=0.1),
+    agg.first("x"),
+    agg.last("x"),
+    agg.ith_youngest("x", 2),
+    agg.top_n("x", 2),
+    agg.stddev("x"),
+    agg.var_pop("x"),
+    agg.approx_quantile("x", 0.5),
 ]
+
+
+def test_texts_and_truths_can_be_pickled():
+    for aggregate, values, answer in (
+        (agg.concat("x", separator="-"), ["a", "b"], "a-b"),
+        (agg.bool_and("x"), [True, False], False),
+        (agg.bool_or("x"), [True, False], True),
+    ):
+        assert pickle.loads(pickle.dumps(aggregate)).of(values) == answer
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES, ids=repr)

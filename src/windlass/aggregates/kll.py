@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -31,13 +32,13 @@ def approx_quantile(column: str | None = None, q: float | None = None, *, k: int
     return Aggregate(
         "approx_quantile",
         (column,),
-        lambda type_: _kll(type_, rank, size),
+        partial(_kll, rank, size),
         "algebraic",
-        params=(("q", q), ("k", k)),
+        params=(("q", rank), ("k", size)),
     )
 
 
-def _kll(type_: ValueType, q: float, k: int) -> Monoid:
+def _kll(q: float, k: int, type_: ValueType) -> Monoid:
     if not (type_.is_number or type_.is_decimal):
         raise refuse_type("approx_quantile", type_, "numbers or decimals")
     try:

@@ -10,6 +10,7 @@ A single flag would do to combine, but nothing could be taken off it again; coun
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,25 +23,23 @@ from windlass.kernels import Field
 
 def bool_and(column: str | None = None) -> Aggregate:
     """Whether every value is true."""
-
-    def lower(p: Any) -> Any:
-        return (p[1] == 0,)
-
-    return Aggregate(
-        "bool_and", (column,), lambda type_: _tally("bool_and", type_, lower), "algebraic", invertible=True
-    )
+    return Aggregate("bool_and", (column,), partial(_tally, "bool_and", _all), "algebraic", invertible=True)
 
 
 def bool_or(column: str | None = None) -> Aggregate:
     """Whether any value is true."""
-
-    def lower(p: Any) -> Any:
-        return (p[0] > 0,)
-
-    return Aggregate("bool_or", (column,), lambda type_: _tally("bool_or", type_, lower), "algebraic", invertible=True)
+    return Aggregate("bool_or", (column,), partial(_tally, "bool_or", _any), "algebraic", invertible=True)
 
 
-def _tally(name: str, type_: ValueType, lower: Any) -> Monoid:
+def _all(p: Any) -> Any:
+    return (p[1] == 0,)
+
+
+def _any(p: Any) -> Any:
+    return (p[0] > 0,)
+
+
+def _tally(name: str, lower: Any, type_: ValueType) -> Monoid:
     if type_.dtype != BOOL:
         raise refuse_type(name, type_, "booleans")
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -72,19 +73,19 @@ def _moment(name: str, column: str | None, sample: bool, parameter: bool = False
     return Aggregate(
         name,
         (column,),
-        lambda type_: _finished(name, _welford(type_), sample, rooted),
+        partial(_finished, name, _welford, sample, rooted),
         "algebraic",
         invertible=True,
         params=(("sample", sample),) if parameter and not sample else (),
-        build_invertible=lambda type_: _finished(name, _sums(type_), sample, rooted),
+        build_invertible=partial(_finished, name, _sums, sample, rooted),
     )
 
 
-def _finished(name: str, m: Monoid, sample: bool, rooted: bool) -> Monoid:
-    """Lower to a variance or its root; `m` lowers to the sum of squared distances from the mean."""
-    (type_,) = m.inputs
+def _finished(name: str, build: Any, sample: bool, rooted: bool, type_: ValueType) -> Monoid:
+    """Lower to a variance or its root what `build` lowers to the sum of squared distances from the mean."""
     if not (type_.is_number or type_.is_decimal):
         raise refuse_type(name, type_, "numbers or decimals")
+    m: Monoid = build(type_)
     squared_distances, fewest = m.lower, 1 if sample else 0
 
     def lower(p: Any) -> Any:

@@ -13,6 +13,7 @@ leaves is always the oldest part, a prefix. ith_youngest forgets all but the you
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,20 @@ from windlass.kernels import Field
 
 def first(column: str | None = None) -> Aggregate:
     """The oldest value that is not null."""
-
-    def selects(a: Any, b: Any) -> Any:
-        return not a[1]
-
-    return Aggregate("first", (column,), lambda type_: _end(type_, selects), commutative=False, selective=True)
+    return Aggregate("first", (column,), partial(_end, _not_yet), commutative=False, selective=True)
 
 
 def last(column: str | None = None) -> Aggregate:
     """The youngest value that is not null."""
+    return Aggregate("last", (column,), partial(_end, _again), commutative=False, selective=True)
 
-    def selects(a: Any, b: Any) -> Any:
-        return b[1]
 
-    return Aggregate("last", (column,), lambda type_: _end(type_, selects), commutative=False, selective=True)
+def _not_yet(a: Any, b: Any) -> Any:
+    return not a[1]
+
+
+def _again(a: Any, b: Any) -> Any:
+    return b[1]
 
 
 def collect_list(column: str | None = None) -> Aggregate:
@@ -57,7 +58,7 @@ def concat(column: str | None = None, separator: str = "") -> Aggregate:
     return Aggregate(
         "concat",
         (column,),
-        lambda type_: _concat(type_, separator),
+        partial(_concat, separator),
         "holistic",
         commutative=False,
         invertible=True,
@@ -71,7 +72,7 @@ def ith_youngest(column: str | None = None, i: int = 1) -> Aggregate:
     return Aggregate(
         "ith_youngest",
         (column,),
-        lambda type_: _youngest_objects(type_, size) if type_.dtype == OBJECT else _youngest(type_, size),
+        partial(_youngest, size),
         "algebraic",
         commutative=False,
         params=(("i", size),),
@@ -86,7 +87,7 @@ def positive(aggregate: str, parameter: str, value: Any) -> int:
     return int(value)
 
 
-def _end(type_: ValueType, selects: Any) -> Monoid:
+def _end(selects: Any, type_: ValueType) -> Monoid:
     nothing = LEAST.get(type_.dtype)
 
     def lift(x: Any) -> Any:
@@ -150,7 +151,7 @@ def _collect(type_: ValueType) -> Monoid:
     )
 
 
-def _concat(type_: ValueType, separator: str) -> Monoid:
+def _concat(separator: str, type_: ValueType) -> Monoid:
     arrow, t = type_.arrow, pa.types
     if not (t.is_string(arrow) or t.is_large_string(arrow) or t.is_string_view(arrow)):
         raise refuse_type("concat", type_, "strings")
@@ -192,7 +193,9 @@ def _concat(type_: ValueType, separator: str) -> Monoid:
     )
 
 
-def _youngest(type_: ValueType, size: int) -> Monoid:
+def _youngest(size: int, type_: ValueType) -> Monoid:
+    if type_.dtype == OBJECT:
+        return _youngest_objects(type_, size)
     """(values, youngest first; how many of them count)."""
     dtype = type_.dtype.type
 

@@ -10,6 +10,7 @@ as often as they occur. What fell off the end cannot come back, so there is no i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,13 @@ def top_n(column: str | None = None, n: int = 10, largest: bool = True) -> Aggre
     return Aggregate(
         "top_n",
         (column,),
-        lambda type_: _best(type_, size, above if largest else below),
+        partial(_best, size, above if largest else below),
         "algebraic",
         params=(("n", size),) if largest else (("n", size), ("largest", False)),
     )
 
 
-def _best(type_: ValueType, size: int, leads: Any) -> Monoid:
+def _best(size: int, leads: Any, type_: ValueType) -> Monoid:
     if ordered("top_n", type_).dtype == OBJECT:
         return _best_objects(type_, size, descending=leads is above)
     dtype = type_.dtype.type

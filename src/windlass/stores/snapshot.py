@@ -42,7 +42,7 @@ def pack(store: Store) -> bytes:
         "layout": store.layout,
         "bound": store._monoid is not None,
         "options": store.options(),
-        "definition": [_PYTHON, store.aggregate.definition],
+        "definition": [_PYTHON, _definition(store)],
     }
     body = b""
     if store._monoid is not None:
@@ -79,7 +79,7 @@ def take_over(store: Store, data: bytes) -> None:
             )
         python, definition = head["definition"]
         # A definition's digest is one of byte code, which another Python writes differently.
-        if python == _PYTHON and definition != store.aggregate.definition:
+        if python == _PYTHON and definition != _definition(store):
             raise CorruptSnapshot(f"the functions of {store.aggregate!r} are not those that the snapshot was made with")
         store.set_options(head["options"])
         if head["bound"]:
@@ -182,6 +182,12 @@ def _kind(store: Store) -> dict[str, Any]:
             "params": [[name, repr(value)] for name, value in aggregate.params],
         },
     }
+
+
+def _definition(store: Store) -> str | None:
+    """The digest of a user's functions; None where they refer to what has no digest."""
+    definition = store.aggregate.definition
+    return None if definition.startswith("unnamed") else definition
 
 
 def _describe(aggregate: Any) -> str:

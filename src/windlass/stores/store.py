@@ -22,7 +22,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.input import read_columns
 from windlass.aggregates.monoid import Monoid
-from windlass.aggregates.values import OBJECT, ValueType, scalar, value_type
+from windlass.aggregates.values import OBJECT, ValueType, scalar, type_of, value_type
 from windlass.errors import CorruptSnapshot, EmptyWindow, InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.kernels import CannotCompile
 from windlass.stores import rounds
@@ -289,7 +289,7 @@ class Store(Layout):
                     f"the first value is null, so its type is unknown; construct {type(self).__name__}(…, dtype=…)"
                 )
             try:
-                types.append(value_type(pa.scalar(value).type))
+                types.append(type_of(value))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise WrongType(f"{value!r} is not a value Windlass can aggregate: {error}") from error
         self.bind(types, True if self._nullable is None else self._nullable)
