@@ -33,7 +33,7 @@ def test_what_is_written_is_read_back_as_the_same_type(value):
 
 @pytest.mark.parametrize(
     "value",
-    [collections.Counter("ab"), collections.OrderedDict(a=1), Point(1, 2), Word("a"), [Point(1, 2)], object()],
+    [collections.Counter("ab"), collections.OrderedDict(a=1), Point(1, 2), Word("a"), [Point(1, 2)], range(3)],
     ids=repr,
 )
 def test_subclasses_are_refused_rather_than_read_back_as_something_else(value):
