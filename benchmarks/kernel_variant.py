@@ -29,7 +29,7 @@ def _rounds(variant: str) -> dict[str, float]:
     from windlass.kernels import compilation
 
     if variant in ("signed indices", "none of the three"):
-        _keep_indices_signed(compilation)
+        _keep_indices_signed()
     if variant in ("not forced inline", "none of the three"):
         _leave_inlining_to_llvm(compilation)
     if variant in ("arrays counted", "none of the three"):
@@ -49,19 +49,13 @@ def _rounds(variant: str) -> dict[str, float]:
     return nanoseconds
 
 
-def _keep_indices_signed(compilation: Any) -> None:
-    from numba.extending import overload
+def _keep_indices_signed() -> None:
+    def signed(i: Any) -> Any:
+        return i
 
-    from windlass.kernels.columns import unsigned
-
-    @overload(unsigned)
-    def _(i: Any) -> Any:
-        def same(i: Any) -> Any:
-            return i
-
-        return same
-
-    compilation._teach_numba = lambda: None
+    for name, module in list(sys.modules.items()):
+        if name.startswith("windlass") and hasattr(module, "unsigned"):
+            module.unsigned = signed
 
 
 def _leave_inlining_to_llvm(compilation: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 def unsigned(i: Any) -> Any:
     """An index that is never negative. Compiled, it is a uint64, for which numba leaves out the test for counting from
-    the end (a third of the instructions of a tight round); interpreted, it is the index itself."""
+    the end, a shift and a mask at every access; interpreted, it is the index itself."""
     return i
 
 
