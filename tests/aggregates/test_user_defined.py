@@ -49,7 +49,7 @@ def jitted(a, b):
 
 
 def monoid(aggregate, *types):
-    return aggregate.monoid([value_type(t) for t in types or ("float64",)])
+    return aggregate.monoid([value_type(t) for t in types or ("float64",)], subtractable=aggregate.invertible)
 
 
 # ---------------------------------------------------------------------- compiled

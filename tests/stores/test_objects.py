@@ -20,7 +20,7 @@ class Word(str):
     "value",
     [
         *(None, True, 2**80, -0.5, float("inf"), "a", b"\x00a", Decimal("1.50")),
-        *((1, ("a", None)), [1, [2.0]], {1, 2}, {"b", "a"}, set(), frozenset({(1, 2)}), {(1, "a"): {3}, None: []}),
+        *((1, ("a", None)), [1, [2.0]], {1, 2}, {"b"}, set(), frozenset({(1, 2)}), {(1, "a"): {3}, None: []}),
         *(datetime.datetime(2026, 1, 2, 3), datetime.date(2026, 1, 2), datetime.time(3), datetime.timedelta(1, 2, 3)),
         np.int32(3),
     ],

@@ -121,7 +121,7 @@ class Definition:
 
     def __init__(self, **parts: Any) -> None:
         self.parts = parts
-        self._known: dict[tuple[ValueType, ...], Monoid] = {}
+        self._known: dict[tuple[tuple[ValueType, ...], bool], Monoid] = {}
         self._told = False
         functions = tuple(parts[role] for role in ("lift", "combine", "lower", "inverse", "selects"))
         rest = (parts["identity"], repr(parts["fields"]), str(parts["result"]))
@@ -141,6 +141,7 @@ class Definition:
             self.parts["kind"],
             commutative=self.parts["commutative"],
             invertible=self.parts["inverse"] is not None,
+            build_invertible=None if self.parts["inverse"] is None else self.build_invertible,
             selective=self.parts["selective"],
             definition=self.digest,
         )
@@ -152,8 +153,16 @@ class Definition:
         return self.__dict__ | {"_known": {}}  # another process compiles, or finds, its own
 
     def build(self, *types: ValueType) -> Monoid:
-        if types not in self._known:
-            monoid = _Binding(self.parts, types).monoid()
+        """The form that is never subtracted from: its inverse need not be compiled."""
+        return self._built(types, self.parts | {"inverse": None})
+
+    def build_invertible(self, *types: ValueType) -> Monoid:
+        return self._built(types, self.parts)
+
+    def _built(self, types: tuple[ValueType, ...], parts: dict[str, Any]) -> Monoid:
+        key = types, parts["inverse"] is not None
+        if key not in self._known:
+            monoid = _Binding(parts, types).monoid()
             if not monoid.is_compiled and self.parts["compile"] and not self._told:
                 self._told = True
                 warnings.warn(
@@ -162,8 +171,8 @@ class Definition:
                     InterpretedAggregate,
                     stacklevel=_outside(),
                 )
-            self._known[types] = monoid
-        return self._known[types]
+            self._known[key] = monoid
+        return self._known[key]
 
 
 class _Binding:
@@ -301,9 +310,8 @@ class _Binding:
         """Compile the plain fold, which is on disk for the next time, to see whether numba can."""
         allocates = any(field.shape for field in self.fields)
         while True:
-            monoid = replace(self._monoid(self.fields, None), allocates=allocates)
             try:
-                _probe(monoid)
+                _probe(replace(self._monoid(self.fields, None, checking=True), allocates=allocates))
             except CannotCompile as error:
                 if error.narrowed is not None:
                     self._widen(*error.narrowed)
@@ -312,7 +320,7 @@ class _Binding:
                 else:
                     raise
             else:
-                return monoid
+                return replace(self._monoid(self.fields, None), allocates=allocates)
 
     def _widen(self, place: int, found: str) -> None:
         """Make room for what numba says a function can give, where samples did not show it; else do not compile."""
@@ -343,7 +351,7 @@ class _Binding:
                 )
             self.widened[place - _RESULTS] = pa.from_numpy_dtype(dtype)
 
-    def _monoid(self, fields: tuple[Field, ...], interpreted: str | None) -> Monoid:
+    def _monoid(self, fields: tuple[Field, ...], interpreted: str | None, checking: bool = False) -> Monoid:
         lift, combine, lower = self.parts["lift"], self.parts["combine"], self.parts["lower"]
         inverse, selects = self.parts["inverse"], self.parts["selects"]
         if self.bare:
@@ -351,8 +359,8 @@ class _Binding:
         lower = lowered(lower, self.bare, self.struct)
         results = self._results(compiled=interpreted is None)
         if interpreted is None:
-            lift, combine = self._exact(lift, "lift"), self._exact(combine, "combine")
-            inverse = inverse and self._exact(inverse, "inverse")
+            lift, combine = self._exact(lift, "lift", checking), self._exact(combine, "combine", checking)
+            inverse = inverse and self._exact(inverse, "inverse", checking)
             lower = cast_to(results, lower, first=_RESULTS)
         else:
             lower = fitted(lower, self._result_types(), self.name)
@@ -374,9 +382,13 @@ class _Binding:
             has_identity=self.parts["identity"] is not None,
         )
 
-    def _exact(self, function: Any, role: str) -> Any:
-        """The function with its result in the fields' own types."""
-        return cast_to(self.fields, function, [unified(column) for column in zip(*self.samples[role], strict=True)])
+    def _exact(self, function: Any, role: str, checking: bool) -> Any:
+        """The function with its result in the fields' own types. Where samples show just these, that is only to be
+        checked once, by the probe: kernels compile faster without."""
+        made = [unified(column) for column in zip(*self.samples[role], strict=True)]
+        if not checking and made == [Shape(field.dtype, field.shape) for field in self.fields]:
+            return function
+        return cast_to(self.fields, function, made)
 
     def _result(self) -> pa.DataType:
         if self.parts["result"] is not None:

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windlass.errors import WrongType
 
@@ -291,7 +290,7 @@ _WIDE = {INT64: pa.int64(), UINT64: pa.uint64(), FLOAT64: pa.float64(), BOOL: pa
 
 def _from_arrow(array: pa.Array, type_: ValueType) -> Column:
     array = _decoded(array)
-    valid = None if array.null_count == 0 else pc.is_valid(array).to_numpy(zero_copy_only=False)
+    valid = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
     if type_.dtype == OBJECT:
         values = np.empty(len(array), dtype=object)
         for i, value in enumerate(array.to_pylist()):  # one by one: a list is a value here, not a row
@@ -303,6 +302,6 @@ def _from_arrow(array: pa.Array, type_: ValueType) -> Column:
     if array.type != _WIDE[type_.dtype]:
         array = array.cast(_WIDE[type_.dtype])
     if valid is not None:
-        array = pc.fill_null(array, pa.scalar(0).cast(array.type))
+        array = array.fill_null(pa.scalar(0).cast(array.type))
     values = array.to_numpy(zero_copy_only=False)
     return Column(np.ascontiguousarray(values), valid, type_)
