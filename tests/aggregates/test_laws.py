@@ -168,7 +168,7 @@ def test_a_form_that_is_subtracted_is_checked_too():
     wrong = agg.define(
         "wrong", lift=lambda x: x, combine=lambda a, b: a + b, identity=0.0, inverse=lambda c, a: c, compile=False
     )()
-    mixed = agg.Aggregate("mixed", (None,), plain.build, invertible=True, build_invertible=wrong.build)
+    mixed = agg.Aggregate("mixed", (None,), plain.build, invertible=True, build_invertible=wrong.build_invertible)
     with pytest.raises(LawViolation, match="the form that is subtracted"):
         agg.check_laws(mixed, [1.0, 2.0])
 
