@@ -129,7 +129,8 @@ def suffix_kernel(p: Parts) -> Function:
 
 
 def slide_kernel(p: Parts) -> Function:
-    """A window of `window` events slides over the events: one answer a round. Returns how many rounds fitted."""
+    """A window that holds at most `window` events slides over the events: one answer a round. Returns how many rounds
+    fitted."""
     insert, evict, query, _, room, run = p.technique
     begin, end, lift_at, answer_at = p.begin, p.end, p.lifted, p.answer
 
@@ -137,8 +138,6 @@ def slide_kernel(p: Parts) -> Function:
         header, slots, ring, links = state
         n = events[2]
         h = begin(header, slots)
-        while h[1] > window:
-            h = evict(ring, links, h)
         while i < n and h[1] < window and room(ring, links, h):
             h = insert(ring, links, h, lift_at(events, i))
             answer_at(answers, i, query(ring, links, h))
@@ -165,8 +164,6 @@ def slide_many_kernel(p: Parts) -> Function:
     def slide_many(state: Any, events: Any, i: Any, windows: Any, longest: Any, scratch: Any, answers: Any) -> Any:
         header, slots, ring, links = state
         h = begin(header, slots)
-        while h[1] > longest:
-            h = evict(ring, links, h)
         while i < events[2]:
             if h[1] == longest:
                 h = evict(ring, links, h)

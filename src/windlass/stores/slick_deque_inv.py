@@ -209,7 +209,6 @@ def _block(ranges: int) -> int:
 def _slide_many_inv(p: Parts) -> Any:
     """Range by range over a block of rounds, so that one running aggregate at a time stays in registers; then the
     answers of the block are written out in one go."""
-    evict = p.technique.evict
     begin, end, lift_at, answer_at, load, store = p.begin, p.end, p.lifted, p.stream_answer, p.load, p.store
     combine, inverse = p.monoid.combine, p.monoid.inverse
     assert inverse is not None
@@ -251,8 +250,6 @@ def _slide_many_inv(p: Parts) -> Any:
         n, k = events[2], len(windows)
         capacity, most = len(ring[0]) - k, len(block[0]) // (k + 1)
         h = begin(header, slots)
-        while h[1] > longest:
-            h = evict(ring, links, h)
         head, size, _ = h
         while i < n:
             rounds = min(most, n - i)

@@ -217,8 +217,6 @@ def _slide_many_non_inv(p: Parts) -> Any:
         h = begin(header, slots)
         k, mask = len(windows), len(links) - 1
         at, until = numbers[:k], numbers[k:]  # the entry's number, counted from the first head, and when it leaves
-        while h[1] > longest:
-            h = evict(ring, links, h)
         first = 0
         soonest = h[3]
         if h[1] > 0:

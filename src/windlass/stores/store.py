@@ -174,6 +174,7 @@ class Store(Layout):
                 size = _count(window, "window")
                 self._check_window(size)
                 events, arrow = self._read(values)
+                self._trim(size, events)
                 self._reserve_exactly(min(size, len(self) + events[2]))
                 answers = self._answers(events[2])
                 self._advance(rounds.slide_kernel, events, size, answers)
@@ -186,6 +187,7 @@ class Store(Layout):
 
     def _slide_many(self, events: Events, ranges: Integers, arrow: bool) -> Any:
         n, k, longest = events[2], len(ranges), int(ranges.max())
+        self._trim(longest, events)
         self._reserve_exactly(min(longest, len(self) + n))
         answers = self._answers(n * k)
         scratch = np.zeros(2 * k, np.int64), self._bound.allocate(self._scratch_slots(k))
@@ -195,6 +197,11 @@ class Store(Layout):
         columns, defined = answers
         each = [(tuple(_every(c, q, k) for c in columns), _every(defined, q, k)) for q in range(k)]
         return pa.RecordBatch.from_arrays([self._finish(a) for a in each], [str(r) for r in ranges])
+
+    def _trim(self, window: int, events: Events) -> None:
+        """Evict what a window of this size no longer holds, before events slide through it."""
+        if len(self) > window and events[2] > 0:
+            self._call(rounds.evict_kernel, len(self) - window, bulk=True)
 
     def _many_kernel(self) -> Kernel:
         return rounds.slide_many_kernel
