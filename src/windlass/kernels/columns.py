@@ -28,8 +28,8 @@ class Field:
     shape: tuple[int, ...] = ()
 
     def allocate(self, slots: int) -> np.ndarray[Any, Any]:
-        """Room for that many, not initialised. From Arrow's pool: it hands out pages that are already mapped, while
-        fresh pages cost more than the kernels that fill them (2 ns a value against 3 ns for a whole round)."""
+        """Room for that many, not initialised. From Arrow's pool: it hands out pages that are already mapped, where
+        fresh ones would be faulted in one by one while a kernel fills them."""
         if self.dtype == object:
             return np.empty(slots, dtype=object)
         buffer = pa.allocate_buffer(slots * self.nbytes)
