@@ -18,7 +18,7 @@ Whatever it finds depends on the events and the watermarks only, not on how they
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -56,6 +56,17 @@ class Window(ABC):
     def predicate(self) -> Predicate | None:
         """The condition on events that it depends on."""
         return None
+
+    def __repr__(self) -> str:
+        """As it would be written: durations in short, what has its default left out."""
+        shown = []
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if not field.repr or value == field.default:
+                continue
+            text = getattr(value, "__name__", None) or (repr(value) if field.kw_only else str(value))
+            shown.append(f"{field.name}={text}" if field.kw_only or field.default is not MISSING else text)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class Bound(ABC):

@@ -1,0 +1,29 @@
+"""What the kernels of all discretizers do alike: end times, and writing down what was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windlass.windows.window import FOREVER, Array
+
+
+def later(ts: Any, duration: Any) -> Any:
+    """ts + duration, which is positive; FOREVER if that is past the end of time."""
+    return ts + duration if ts <= FOREVER - duration else FOREVER
+
+
+def emit(found: Any, n: Any, key: Any, first: Any, stop: Any, start: Any, end: Any) -> Any:
+    """Write window n down, and return the number of the next. The rows are what `Windows.of` takes."""
+    found[0, n] = key
+    found[1, n] = first
+    found[2, n] = stop
+    found[3, n] = start
+    found[4, n] = end
+    return n + 1
+
+
+def room(windows: int) -> Array:
+    """Where a kernel writes down at most that many windows."""
+    return np.empty((5, windows), np.int64)
