@@ -6,16 +6,21 @@ events, oldest first, and each function below computes one answer from that list
 An event is a plain value, or a tuple for aggregates of several columns; None is a null. An event with a null in any
 of its columns is skipped. Numbers are ordered with NaN as the greatest, equal to itself. Sums and moments of floats are
 computed in exact rational arithmetic and rounded once, so an implementation may differ from them by its own rounding.
+
+The second half says what comes out of a stream: `Stream` is the contract of docs/guide/semantics.md as a program. It
+keeps every event, finds all windows anew at each watermark, and compares them with what it has emitted before.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 Window = Sequence[Any]
 
@@ -423,3 +428,571 @@ def same(got: Any, expected: Any, rel: float = 0.0) -> bool:
             return math.isnan(expected) and math.isnan(got)
         return got == expected or (rel > 0 and math.isclose(got, expected, rel_tol=rel, abs_tol=rel))
     return bool(got == expected)
+
+
+# --------------------------------------------------------------------------- queries
+
+# A condition on events: the name of a boolean column, or a function of the event's columns. Null is no.
+Condition = str | Callable[[Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    size: int
+    offset: int = 0
+    measure: str = "time"
+
+
+@dataclass(frozen=True)
+class Sliding:
+    size: int
+    slide: int
+    offset: int = 0
+    measure: str = "time"
+
+
+@dataclass(frozen=True)
+class Cumulate:
+    step: int
+    size: int
+    offset: int = 0
+    measure: str = "time"
+
+
+@dataclass(frozen=True)
+class Band:
+    start: int
+    size: int
+    measure: str = "time"
+
+
+@dataclass(frozen=True)
+class Landmark:
+    start: int
+    slide: int
+    measure: str = "time"
+
+
+@dataclass(frozen=True)
+class Session:
+    gap: int
+
+
+@dataclass(frozen=True)
+class Punctuation:
+    predicate: Condition
+
+
+@dataclass(frozen=True)
+class ThresholdFrame:
+    predicate: Condition
+    min_size: int = 1
+
+
+@dataclass(frozen=True)
+class SlideByTuple:
+    size: int
+    every: int = 1
+
+
+@dataclass(frozen=True)
+class LastN:
+    n: int
+    every: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    lifetime: int
+
+
+@dataclass(frozen=True)
+class Deterministic:
+    """step(state, ts, *values) -> (state, begins, ends): the `ends` oldest open windows end before the event, then
+    `begins` windows begin with it."""
+
+    step: Callable[..., Any]
+    columns: tuple[str, ...] = ()
+    state: tuple[Any, ...] = (0,)
+
+
+@dataclass(frozen=True)
+class NonDeterministic:
+    """step(state, ts, *values) -> (state, evict, emit): the event joins, the `evict` oldest leave, and if `emit`, those
+    that are left are a window."""
+
+    step: Callable[..., Any]
+    columns: tuple[str, ...] = ()
+    state: tuple[Any, ...] = (0,)
+
+
+Grid = Tumbling | Sliding | Cumulate | Band | Landmark
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An aggregate of a query: an answer from above, and the columns whose values it is computed from."""
+
+    answer: Callable[[Window], Any]
+    columns: tuple[str, ...] = ()
+
+    def over(self, events: Sequence[Event]) -> Any:
+        if len(self.columns) == 1:
+            return self.answer([event.columns[self.columns[0]] for event in events])
+        return self.answer([tuple(event.columns[name] for name in self.columns) for event in events])
+
+
+@dataclass(frozen=True)
+class Query:
+    name: str
+    window: Any
+    aggregates: tuple[Asked, ...]
+    where: Condition | None = None
+    emit_empty: bool = False
+
+
+# --------------------------------------------------------------------------- events and rows
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """A row of the input. Events are ordered by time, then by sequence number (if there is one), then by arrival."""
+
+    ts: int
+    sequence: int
+    arrival: int
+    columns: Mapping[str, Any]
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return (self.ts, self.sequence, self.arrival)
+
+    def meets(self, condition: Condition) -> bool:
+        return bool(self.columns[condition] if isinstance(condition, str) else condition(self.columns))
+
+
+class Row(NamedTuple):
+    """A row of the output. `low` and `high` are the bounds in the window's own measure, `start` and `end` in time."""
+
+    query: str
+    key: tuple[Any, ...]
+    low: int
+    high: int
+    start: int
+    end: int
+    revision: int
+    retraction: bool
+    values: tuple[Any, ...]
+
+
+@dataclass
+class Standing:
+    """A window as it stands at a watermark."""
+
+    low: Any
+    high: Any
+    start: Any
+    end: Any
+    events: list[Event]
+    complete: bool
+    due: bool  # whether it comes out when it is complete
+    completion: Any = None  # what completes it, in an order in which the windows of a key become complete
+
+
+# --------------------------------------------------------------------------- which windows there are
+
+
+def standing(window: Any, events: list[Event], w: float) -> list[Standing]:
+    """The windows of a key, given its events in order, none of them after the watermark. Complete ones and those that
+    have begun, in the order of their completion."""
+    if isinstance(window, Grid):
+        return {"time": on_time, "count": on_count}.get(window.measure, on_column)(window, events, w)
+    return FINDERS[type(window)](window, events, w)
+
+
+def holding(grid: Grid, x: int) -> Iterator[tuple[int, int]]:
+    """The windows of a grid that hold the point x; of a landmark's windows, the one whose last slide holds it."""
+    if isinstance(grid, Tumbling):
+        grid = Sliding(grid.size, grid.size, grid.offset)
+    if isinstance(grid, Sliding):
+        low = grid.offset + (x - grid.offset) // grid.slide * grid.slide
+        while low + grid.size > x:
+            yield low, low + grid.size
+            low -= grid.slide
+    elif isinstance(grid, Cumulate):
+        low = grid.offset + (x - grid.offset) // grid.size * grid.size
+        for high in range(low + grid.step, low + grid.size + 1, grid.step):
+            if x < high:
+                yield low, high
+    elif isinstance(grid, Band):
+        if grid.start <= x < grid.start + grid.size:
+            yield grid.start, grid.start + grid.size
+    elif x >= grid.start:
+        yield grid.start, grid.start + ((x - grid.start) // grid.slide + 1) * grid.slide
+
+
+def between(events: list[Event], points: Sequence[int], low: float, high: float) -> list[Event]:
+    return [event for event, x in zip(events, points, strict=True) if low <= x < high]
+
+
+def with_points(grid: Grid, points: Iterable[int]) -> list[tuple[int, int]]:
+    """The windows of a grid that hold one of these points, by their ends."""
+    return sorted({bounds for x in points for bounds in holding(grid, x)}, key=lambda bounds: bounds[::-1])
+
+
+def on_time(grid: Grid, events: list[Event], w: float) -> list[Standing]:
+    times = [event.ts for event in events]
+    return [
+        Standing(low, high, low, high, between(events, times, low, high), w >= high, True, high)
+        for low, high in with_points(grid, times)
+    ]
+
+
+def on_count(grid: Grid, events: list[Event], w: float) -> list[Standing]:
+    positions = range(len(events))
+    found = []
+    for low, high in with_points(grid, positions):
+        if low >= 0:  # a window begins with an event
+            held = between(events, positions, low, high)
+            found.append(Standing(low, high, *extent(held), held, high <= len(events), True, high))
+    return found + endless(grid, events, positions)
+
+
+def on_column(grid: Grid, events: list[Event], w: float) -> list[Standing]:
+    points = [event.columns[grid.measure] for event in events]
+    found = []
+    for low, high in with_points(grid, points):
+        held = between(events, points, low, high)
+        found.append(Standing(low, high, *extent(held), held, any(x >= high for x in points), True, high))
+    return found + endless(grid, events, points)
+
+
+def extent(events: list[Event]) -> tuple[int, int]:
+    """The times that events cover."""
+    return events[0].ts, events[-1].ts + 1
+
+
+def endless(grid: Grid, events: list[Event], points: Sequence[int]) -> list[Standing]:
+    """A landmark has windows that no event has reached the end of; they have begun with the landmark."""
+    held = between(events, points, grid.start, math.inf) if isinstance(grid, Landmark) else []
+    return [Standing(grid.start, math.inf, held[0].ts, math.inf, held, False, False)] if held else []
+
+
+def sessions(window: Session, events: list[Event], w: float) -> list[Standing]:
+    groups: list[list[Event]] = []
+    for event in events:
+        if groups and event.ts - groups[-1][-1].ts <= window.gap:
+            groups[-1].append(event)
+        else:
+            groups.append([event])
+    found = []
+    for group in groups:
+        start, end = group[0].ts, group[-1].ts + window.gap
+        found.append(Standing(start, end, start, end, group, w > end, True, end))
+    return found
+
+
+def ended(group: list[Event], closing: Event | None, due: bool = True) -> Standing:
+    """A window that ends before the closing event; if there is none yet, one tick after its last event so far."""
+    start, end = group[0].ts, group[-1].ts + 1 if closing is None else closing.ts
+    return Standing(start, end, start, end, group, closing is not None, due, closing and closing.place)
+
+
+def punctuations(window: Punctuation, events: list[Event], w: float) -> list[Standing]:
+    begins = [i for i, event in enumerate(events) if i == 0 or event.meets(window.predicate)]
+    stops = [*begins[1:], len(events)]
+    return [
+        ended(events[a:b], events[b] if b < len(events) else None) for a, b in zip(begins, stops, strict=True) if a < b
+    ]
+
+
+def frames(window: ThresholdFrame, events: list[Event], w: float) -> list[Standing]:
+    found: list[Standing] = []
+    run: list[Event] = []
+    for event in [*events, None]:
+        if event is not None and event.meets(window.predicate):
+            run.append(event)
+        elif run:
+            found.append(ended(run, event, due=len(run) >= window.min_size))
+            run = []
+    return found
+
+
+def slides_by_tuple(window: SlideByTuple, events: list[Event], w: float) -> list[Standing]:
+    times = [event.ts for event in events]
+    found = []
+    for start in sorted({event.ts for event in events[:: window.every]}):
+        end = start + window.size
+        found.append(Standing(start, end, start, end, between(events, times, start, end), w >= end, True, end))
+    return found
+
+
+def last_ns(window: LastN, events: list[Event], w: float) -> list[Standing]:
+    found = []
+    for edge in sorted({(event.ts // window.every + 1) * window.every for event in events}):
+        held = [event for event in events if event.ts < edge][-window.n :]
+        found.append(Standing(held[0].ts, edge, held[0].ts, edge, held, w >= edge, True, edge))
+    return found
+
+
+def snapshots(window: Snapshot, events: list[Event], w: float) -> list[Standing]:
+    edges = sorted({edge for event in events for edge in (event.ts, event.ts + window.lifetime)})
+    found = []
+    for start, end in pairwise(edges):
+        alive = [event for event in events if event.ts <= start and end <= event.ts + window.lifetime]
+        if alive:
+            found.append(Standing(start, end, start, end, alive, w >= end, True, end))
+    return found
+
+
+def values_of(event: Event, columns: Sequence[str]) -> list[Any]:
+    return [event.columns[name] for name in columns]
+
+
+def deterministic(window: Deterministic, events: list[Event], w: float) -> list[Standing]:
+    state, found = window.state, []
+    open_: list[int] = []  # where the open windows begin, oldest first
+    for i, event in enumerate(events):
+        state, begins, ends = window.step(state, event.ts, *values_of(event, window.columns))
+        found += [ended(events[begin:i], event) for begin in open_[: int(ends)]]
+        open_ = open_[int(ends) :] + [i] * int(begins)
+    return found + [ended(events[begin:], None) for begin in open_]
+
+
+def non_deterministic(window: NonDeterministic, events: list[Event], w: float) -> list[Standing]:
+    state, found = window.state, []
+    kept: list[Event] = []
+    emit = False
+    for event in events:
+        state, evict, emit = window.step(state, event.ts, *values_of(event, window.columns))
+        kept = [*kept, event][int(evict) :]
+        if emit and kept:
+            start, end = kept[0].ts, event.ts + 1
+            found.append(Standing(start, end, start, end, kept, True, True, event.place))
+    # What is kept belongs to a window to come. It comes out as a partial one, unless just that came out already.
+    return found + ([ended(kept, None, due=not emit)] if kept else [])
+
+
+FINDERS: dict[type, Callable[..., list[Standing]]] = {
+    Session: sessions,
+    Punctuation: punctuations,
+    ThresholdFrame: frames,
+    SlideByTuple: slides_by_tuple,
+    LastN: last_ns,
+    Snapshot: snapshots,
+    Deterministic: deterministic,
+    NonDeterministic: non_deterministic,
+}
+
+
+def without_events(grid: Grid, events: list[Event], w: float) -> list[Standing]:
+    """The empty windows of a key that `emit_empty` asks for."""
+    if isinstance(grid, Band) or not events:
+        return []
+    held = {bounds for event in events for bounds in holding(grid, event.ts)}
+    first, last = min(low for low, _ in held), max(event.ts for event in events)
+    period = grid.slide if isinstance(grid, Sliding) else grid.size
+    found, start = [], first
+    while start <= (last if w == math.inf else w):
+        ends = {high for low, high in holding(grid, start) if low == start}
+        found += [(start, end) for end in sorted(ends) if (start, end) not in held and w >= end]
+        start += period
+    return [Standing(start, end, start, end, [], True, True, end) for start, end in found]
+
+
+# --------------------------------------------------------------------------- what comes out, and when
+
+
+@dataclass
+class Track:
+    """What a query knows of a key."""
+
+    events: list[Event] = field(default_factory=list)  # all it accepted, in order
+    stood: list[Standing] = field(default_factory=list)  # its windows at the last watermark
+    emitted: list[tuple[Standing, Row]] = field(default_factory=list)  # what came out and is not closed
+    closed: Any = None  # windows whose completion is up to here are closed
+    rows: Counter[tuple[int, int]] = field(default_factory=Counter)  # how many came out, by bounds
+
+
+class Running:
+    """A query at work."""
+
+    def __init__(self, query: Query, lateness: int, since: float = -math.inf) -> None:
+        self.query, self.window = query, query.window
+        self.lateness = lateness
+        self.since = since  # windows that begin up to here are not its own
+        self.horizon = -math.inf  # the last watermark less the lateness
+        self.tracks: dict[tuple[Any, ...], Track] = {}
+
+    @property
+    def fixed(self) -> bool:
+        """Whether its edges are fixed in time."""
+        return isinstance(self.window, Grid) and self.window.measure == "time"
+
+    # ----------------------------------------------------------------------- late events
+
+    def accepts(self, key: tuple[Any, ...], event: Event, w: float, late: bool) -> bool:
+        if event.ts <= self.since:
+            return False
+        horizon = w - self.lateness
+        if not late or event.ts >= horizon:
+            return True
+        if self.fixed:
+            return any(high > horizon for _, high in self.grid_windows(event.ts))
+        track = self.tracks.get(key, Track())
+        open_ = [window for window in track.stood if not (window.complete and window.end <= horizon)]
+        if isinstance(self.window, Session):
+            gap = self.window.gap
+            alone = event.ts + gap
+            near = (abs(event.ts - member.ts) <= gap for session in open_ for member in session.events)
+            return not (w > alone and alone <= horizon) or any(near)
+        return bool(open_) and event.place >= min(window.events[0].place for window in open_)
+
+    def grid_windows(self, ts: int) -> list[tuple[float, float]]:
+        if isinstance(self.window, Landmark):
+            return [(self.window.start, math.inf)] if ts >= self.window.start else []
+        return list(holding(self.window, ts))
+
+    def take(self, key: tuple[Any, ...], event: Event) -> None:
+        track = self.tracks.setdefault(key, Track())
+        track.events = sorted([*track.events, event], key=lambda e: e.place)
+
+    # ----------------------------------------------------------------------- watermarks
+
+    def advance(self, w: float, partial: bool) -> list[Row]:
+        rows = [row for key, track in self.tracks.items() for row in self.advance_key(key, track, w, partial)]
+        self.horizon = w - self.lateness
+        return rows
+
+    def advance_key(self, key: tuple[Any, ...], track: Track, w: float, partial: bool) -> list[Row]:
+        final = [event for event in track.events if event.ts <= w]
+        stood = standing(self.window, final, w)
+        if self.query.emit_empty and self.fixed:
+            stood += without_events(self.window, final, w)
+        stood = [window for window in stood if window.start > self.since]
+        now = [window for window in stood if window.due and (window.complete or partial)]
+        rows = list(self.compare(key, track, [window for window in now if not self.is_closed(track, window)]))
+        self.close(track, stood, w)
+        return rows
+
+    def is_closed(self, track: Track, window: Standing) -> bool:
+        """Whether it was closed at the last watermark. Where edges are fixed, a window is there before its events."""
+        if self.fixed or isinstance(self.window, LastN):
+            return window.end <= self.horizon
+        return window.complete and track.closed is not None and window.completion <= track.closed
+
+    def compare(self, key: tuple[Any, ...], track: Track, now: list[Standing]) -> Iterator[Row]:
+        """What is different from what came out before, as rows. A window is what its bounds and its events are."""
+        before, kept = list(track.emitted), []
+        changed = []
+        for window in now:
+            same_window = next((old for old in before if same_set(old[0], window)), None)
+            if same_window is None:
+                changed.append(window)
+            else:
+                before.remove(same_window)
+                kept.append(same_window)
+        for window in changed:
+            row = self.row(key, track, window)
+            kept.append((window, row))
+            before_it = next((old for old in before if bounds_of(old[0]) == bounds_of(window)), None)
+            if before_it is not None:
+                before.remove(before_it)  # it comes out again
+            yield row
+        for window, row in before:
+            yield row._replace(revision=self.revision(track, window), retraction=True)
+        track.emitted = kept
+
+    def row(self, key: tuple[Any, ...], track: Track, window: Standing) -> Row:
+        where = self.query.where
+        events = [event for event in window.events if where is None or event.meets(where)]
+        values = tuple(asked.over(events) for asked in self.query.aggregates)
+        low, high, start, end = window.low, window.high, window.start, window.end
+        return Row(self.query.name, key, low, high, start, end, self.revision(track, window), False, values)
+
+    def revision(self, track: Track, window: Standing) -> int:
+        track.rows[bounds_of(window)] += 1
+        return track.rows[bounds_of(window)] - 1
+
+    def close(self, track: Track, stood: list[Standing], w: float) -> None:
+        horizon = w - self.lateness
+        closed = [window for window in stood if window.complete and window.end <= horizon]
+        if isinstance(self.window, Session):
+            # A closed session takes no part in anything.
+            gone = {event for session in closed for event in session.events}
+            track.events = [event for event in track.events if event not in gone]
+            stood = [session for session in stood if not session.complete or session.end > horizon]
+        elif closed:
+            completion = max(window.completion for window in closed)
+            track.closed = completion if track.closed is None else max(track.closed, completion)
+        track.stood = stood
+        track.emitted = [(window, row) for window, row in track.emitted if window.end > horizon or not window.complete]
+
+
+def bounds_of(window: Standing) -> tuple[int, int]:
+    return (window.low, window.high)
+
+
+def same_set(a: Standing, b: Standing) -> bool:
+    return bounds_of(a) == bounds_of(b) and set(a.events) == set(b.events)
+
+
+class Stream:
+    """All queries over one stream. Events are mappings from columns to values."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        *,
+        time: str = "ts",
+        key: Sequence[str] = (),
+        sequence: str | None = None,
+        allowed_lateness: int = 0,
+        in_order: bool = False,
+    ) -> None:
+        self.time, self.key, self.sequence = time, tuple(key), sequence
+        self.lateness = allowed_lateness
+        self.in_order = in_order
+        self.running = [Running(query, allowed_lateness) for query in queries]
+        self.watermark = -math.inf
+        self.greatest = -math.inf  # the greatest event time so far
+        self.arrived = self.came_late = self.expired = 0
+        self.undelivered: list[Mapping[str, Any]] = []
+
+    def process(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            ts = row[self.time]
+            event = Event(ts, 0 if self.sequence is None else row[self.sequence], self.arrived, row)
+            self.arrived += 1
+            if self.in_order and ts < self.greatest:
+                raise ValueError(f"row {event.arrival}: {ts} after {self.greatest}")
+            self.greatest = max(self.greatest, ts)
+            late = ts < self.watermark or (self.sequence is not None and ts == self.watermark)
+            self.came_late += late
+            key = tuple(row[name] for name in self.key)
+            takers = [running for running in self.running if running.accepts(key, event, self.watermark, late)]
+            for running in takers:
+                running.take(key, event)
+            if late and not takers:
+                self.expired += 1
+                self.undelivered.append(row)
+
+    def advance(self, w: float | None = None) -> list[Row]:
+        """The rows that a watermark brings; in order, every event was one."""
+        self.watermark = max(self.watermark, self.greatest if w is None else w)
+        return [row for running in self.running for row in running.advance(self.watermark, partial=False)]
+
+    def finish(self, partial: bool = False) -> list[Row]:
+        self.watermark = math.inf
+        return [row for running in self.running for row in running.advance(self.watermark, partial)]
+
+    def late(self) -> list[Mapping[str, Any]]:
+        """The expired events since the last call."""
+        expired, self.undelivered = self.undelivered, []
+        return expired
+
+    def add(self, query: Query) -> None:
+        self.running.append(Running(query, self.lateness, self.greatest))
+
+    def remove(self, name: str) -> None:
+        self.running = [running for running in self.running if running.query.name != name]
