@@ -49,7 +49,7 @@ class Batch:
     start: Array  # of the windows, sorted by their ends
     end: Array
     query: Array
-    begins: Array  # where windows begin, within the batch
+    stretch: tuple[int, int]  # what the batch covers: after the last one, up to its own last event
     lowest: int  # no window that is still open starts before it
 
 
@@ -78,7 +78,7 @@ class Schedule:
         if self.delay is None:
             upto = self.seen + n if by_count else int(ts[-1])
             start, end, query = self._due(after, upto)
-            limit = np.unique(end)
+            limit = distinct(end)
             place = limit - self.seen if by_count else np.searchsorted(ts, limit)
             limit, place = np.append(limit, upto), np.append(place, n)
             self.settled = upto
@@ -96,10 +96,10 @@ class Schedule:
             start, end, query = self._due(after, upto)
             if not by_count:
                 self.settled = upto
-        begins = self._begins(int(at[0]) if self.reached is None else self.reached + 1, int(at[-1]))
-        self.reached = int(at[-1])
+        stretch = (int(at[0]) if self.reached is None else self.reached + 1, int(at[-1]))
+        self.reached = stretch[1]
         self.seen, self.highest = self.seen + n, max(self.highest, int(ts.max()))
-        return Batch(at, place, limit, start, end, query, begins, lowest)
+        return Batch(at, place, limit, start, end, query, stretch, lowest)
 
     def rest(self) -> Batch:
         """The end of the stream: every window that holds an event, except unfilled ones of positions."""
@@ -112,24 +112,25 @@ class Schedule:
             start, end, query = self._due(settled, self.highest + longest)
             kept = start <= self.highest
             start, end, query = start[kept], end[kept], query[kept]
-        return Batch(none, np.zeros(1, np.int64), np.array([FOREVER]), start, end, query, none, lowest)
+        return Batch(none, np.zeros(1, np.int64), np.array([FOREVER]), start, end, query, (1, 0), lowest)
 
     def _due(self, after: int, upto: int) -> tuple[Array, Array, Array]:
         """The windows with after < end <= upto."""
         first = (after - self._size) // self._slide + 1
         if self.windows.by_count:
             first = np.maximum(first, 0)
-        number = np.maximum((upto - self._size) // self._slide + 1 - first, 0)
-        query = np.repeat(np.arange(len(number)), number)
-        k = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number) + first[query]
+        query, k = _numbers(first, (upto - self._size) // self._slide)
         start = k * self._slide[query]
         end = start + self._size[query]
         order = np.argsort(end, kind="stable")
         return start[order], end[order], query[order]
 
-    def _begins(self, first: int, last: int) -> Array:
-        found = [np.arange(-(-first // s) * s, last + 1, s) for s in np.unique(self._slide)]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+    def begins(self, batch: Batch) -> Array:
+        """Where windows begin, within the batch."""
+        first, last = batch.stretch
+        slide = distinct(np.sort(self._slide))
+        which, k = _numbers(-(-first // slide), last // slide)
+        return distinct(np.sort(k * slide[which]))
 
     def _lowest(self) -> int:
         """The earliest start of a window that has not been handed out."""
@@ -166,14 +167,29 @@ class Marked:
         kept = end > start  # the first event is a change: no window ends before it
         order = np.argsort(end[kept], kind="stable")
         start, end, query = start[kept][order], end[kept][order], query[kept][order]
-        at, limit = np.arange(self.seen, self.seen + n), np.unique(end)
+        at, limit = np.arange(self.seen, self.seen + n), distinct(end)
         place = np.append(limit - self.seen, n)
         self.seen += n
-        return Batch(at, place, np.append(limit, self.seen), start, end, query, limit, lowest)
+        return Batch(at, place, np.append(limit, self.seen), start, end, query, (self.seen - n, self.seen - 1), lowest)
+
+    def begins(self, batch: Batch) -> Array:
+        return distinct(batch.end)
 
     def rest(self) -> Batch:
         none = np.empty(0, np.int64)
-        return Batch(none, np.zeros(1, np.int64), np.array([FOREVER]), none, none, none, none, 0)
+        return Batch(none, np.zeros(1, np.int64), np.array([FOREVER]), none, none, none, (1, 0), 0)
 
 
 AnySchedule = Any  # Schedule or Marked
+
+
+def distinct(values: Array) -> Array:
+    """Of sorted values."""
+    return values[np.append(True, values[1:] != values[:-1])] if len(values) else values
+
+
+def _numbers(first: Array, last: Array) -> tuple[Array, Array]:
+    """All (i, k) with first[i] <= k <= last[i]."""
+    number = np.maximum(last + 1 - first, 0)
+    i = np.repeat(np.arange(len(number)), number)
+    return i, np.arange(len(i)) + (first - np.cumsum(number) + number)[i]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks.baselines.baseline import HEAD, MERGES, SESSIONS, TAIL, TAKEN, UPDATES, Array, Baseline, grown
-from benchmarks.baselines.schedule import Batch
+from benchmarks.baselines.schedule import Batch, distinct
 from benchmarks.baselines.tree import covering, repairing, setting
 from benchmarks.baselines.tuples import lower_bound
 from windlass.aggregates.monoid import Monoid
@@ -44,9 +44,11 @@ class Slices(Baseline):
         self._open, self._open_start = self.monoid.allocate(1), np.zeros(1, np.int64)
 
     def _step(self, ts: Array, value: Array, batch: Batch, out: Any) -> int:
-        cuts = np.union1d(batch.begins, batch.end) if self.cuts_at_ends else batch.begins
-        points = np.union1d(cuts, batch.end)
-        cut = np.isin(points, cuts, assume_unique=True)
+        begins, ends = self.schedule.begins(batch), distinct(batch.end)
+        points = distinct(np.sort(np.concatenate((begins, ends)), kind="stable"))
+        cuts = points if self.cuts_at_ends else begins
+        cut = np.zeros(len(points), np.bool_)
+        cut[np.searchsorted(points, cuts)] = True
         self._make_room(len(cuts) + 1, batch.lowest)
         if self.produced == 0 and not self.header[OPEN] and len(ts):
             self._open_start[0] = batch.at[0]  # windows that hold the first event began at or before it
