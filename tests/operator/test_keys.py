@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -124,6 +125,13 @@ def test_views_are_strings():
     views = pa.array(["a", None, "a long string that is not inlined"], pa.string_view())
     assert index.encode([views]).tolist() == [0, 1, 2]
     assert index.types == [pa.string()]
+
+
+def test_categories_of_views_are_strings():
+    frame = pl.DataFrame({"k": pl.Series(["u", "v", None, "u"], dtype=pl.Categorical)})
+    index = KeyIndex(("k",))
+    assert index.encode([pa.table(frame)["k"]]).tolist() == [0, 1, 2, 0]
+    assert index.decode(np.arange(3))[0].equals(pa.array(["u", "v", None]))
 
 
 def test_no_key_is_one_key():

@@ -258,7 +258,7 @@ class _Column:
         places: Array | None = None
         if pa.types.is_dictionary(chunk.type):
             used, places = _used(chunk.indices, len(chunk.dictionary))
-            chunk = chunk.dictionary.take(used)
+            chunk = _without_views(chunk.dictionary).take(used)
         return _Part(self._values(chunk, type_), places, type_)
 
     def _values(self, array: pa.Array, type_: pa.DataType | None) -> _Words | _Bytes:
@@ -283,6 +283,13 @@ def _plain(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(type_, type_)
+
+
+def _without_views(array: pa.Array) -> pa.Array:
+    """Few of Arrow's functions take views."""
+    if array.type == _plain(array.type):
+        return array
+    return array.cast(pa.large_string() if pa.types.is_string_view(array.type) else pa.large_binary())
 
 
 def _is_words(type_: pa.DataType) -> bool:
@@ -337,8 +344,7 @@ def _bytes(array: pa.Array, type_: pa.DataType) -> _Bytes:
     if pa.types.is_decimal(type_):
         array = array.cast(type_) if array.type != type_ else array
         array = pa.Array.from_buffers(pa.binary(type_.byte_width), len(array), array.buffers(), offset=array.offset)
-    elif array.type != _plain(array.type):
-        array = array.cast(pa.large_string() if pa.types.is_string_view(array.type) else pa.large_binary())
+    array = _without_views(array)
     if pa.types.is_fixed_size_binary(array.type):
         width, first = array.type.byte_width, array.offset
         offsets = np.arange(first, first + len(array) + 1, dtype=np.int64) * width
