@@ -19,8 +19,9 @@ import numpy as np
 from windlass.durations import Duration
 from windlass.kernels import compiled
 from windlass.windows.edges import emit, later, room
+from windlass.windows.open_windows import FIRST, LAST, OPEN, START, STOP, OneOpen
 from windlass.windows.parameters import extent, in_unit
-from windlass.windows.window import FOREVER, Array, Context, Discretizer, Run, Window, Windows
+from windlass.windows.window import FOREVER, Array, Context, Run, Window, Windows
 
 __all__ = ["Session", "SessionGap"]
 
@@ -40,16 +41,11 @@ class Session(Window):
         return SessionGap(in_unit(f"the gap of {self}", self.gap, unit))
 
 
-# The words of a key's context.
-_OPEN, _FIRST, _STOP, _START, _LAST = range(5)
-
-
 @dataclass(frozen=True)
-class SessionGap(Discretizer):
-    """Sessions by their gap. The context of a key is its open session, if there is one: its positions and times."""
+class SessionGap(OneOpen):
+    """Sessions by their gap."""
 
     gap: int
-    width = 5
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         begins = np.zeros(len(run.ts), np.bool_)
@@ -57,9 +53,6 @@ class SessionGap(Discretizer):
         events = run.keys, run.offsets, run.first, run.ts
         n = _kernel()(self.gap, run.watermark, events, context, begins, found)
         return begins, Windows.of(found[:, :n]), carry
-
-    def open_from(self, context: Array, carry: Array) -> Array:
-        return np.where(context[:, _OPEN] != 0, context[:, _FIRST], FOREVER)
 
     def describe(self) -> str:
         return f"sessions with a gap of {self.gap}"
@@ -69,8 +62,8 @@ def _find_sessions(gap: Any, watermark: Any, events: Any, context: Any, begins: 
     keys, offsets, positions, ts = events
     n = r = 0
     for key in range(len(context)):
-        is_open, first, stop = context[key, _OPEN], context[key, _FIRST], context[key, _STOP]
-        start, last = context[key, _START], context[key, _LAST]
+        is_open, first, stop = context[key, OPEN], context[key, FIRST], context[key, STOP]
+        start, last = context[key, START], context[key, LAST]
         if r < len(keys) and keys[r] == key:
             stop = positions[r]
             for i in range(offsets[r], offsets[r + 1]):
@@ -88,8 +81,8 @@ def _find_sessions(gap: Any, watermark: Any, events: Any, context: Any, begins: 
         if is_open and (watermark > later(last, gap) or watermark == FOREVER):
             n = emit(found, n, key, first, stop, start, later(last, gap))
             is_open = 0
-        context[key, _OPEN], context[key, _FIRST], context[key, _STOP] = is_open, first, stop
-        context[key, _START], context[key, _LAST] = start, last
+        context[key, OPEN], context[key, FIRST], context[key, STOP] = is_open, first, stop
+        context[key, START], context[key, LAST] = start, last
     return n
 
 

@@ -42,6 +42,7 @@ class Window(ABC):
 
     context: ClassVar[Context]
     measure: str = "time"  # "time", "count" or the name of a column that does not decrease
+    predicate: Predicate | None = None  # the condition on events that it depends on
 
     @abstractmethod
     def bind(self, unit: str | None) -> Bound:
@@ -52,20 +53,15 @@ class Window(ABC):
         """The input columns it reads, besides those of its predicate."""
         return () if self.measure in ("time", "count") else (self.measure,)
 
-    @property
-    def predicate(self) -> Predicate | None:
-        """The condition on events that it depends on."""
-        return None
-
     def __repr__(self) -> str:
         """As it would be written: durations in short, what has its default left out."""
         shown = []
         for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if not field.repr or value == field.default:
+            value, default = getattr(self, field.name), field.default
+            if not field.repr or value == default:
                 continue
-            text = getattr(value, "__name__", None) or (repr(value) if field.kw_only else str(value))
-            shown.append(f"{field.name}={text}" if field.kw_only or field.default is not MISSING else text)
+            text = getattr(value, "__name__", None) or (repr(value) if field.name == "measure" else str(value))
+            shown.append(text if default is MISSING or default is None else f"{field.name}={text}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
