@@ -517,6 +517,15 @@ class Deterministic:
 
 
 @dataclass(frozen=True)
+class DataDriven:
+    """rule(ts, *values) -> (size, slide): the windows that began `size` ago or longer end before the event, and one
+    begins with it if the last began `slide` ago or longer."""
+
+    rule: Callable[..., Any]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class NonDeterministic:
     """step(state, ts, *values) -> (state, evict, emit): the event joins, the `evict` oldest leave, and if `emit`, those
     that are left are a window."""
@@ -699,11 +708,14 @@ def ended(group: list[Event], closing: Event | None, due: bool = True) -> Standi
 
 
 def punctuations(window: Punctuation, events: list[Event], w: float) -> list[Standing]:
-    begins = [i for i, event in enumerate(events) if i == 0 or event.meets(window.predicate)]
-    stops = [*begins[1:], len(events)]
-    return [
-        ended(events[a:b], events[b] if b < len(events) else None) for a, b in zip(begins, stops, strict=True) if a < b
-    ]
+    found: list[Standing] = []
+    group: list[Event] = []
+    for event in events:
+        if group and event.meets(window.predicate):
+            found.append(ended(group, event))
+            group = []
+        group.append(event)
+    return found + ([ended(group, None)] if group else [])
 
 
 def frames(window: ThresholdFrame, events: list[Event], w: float) -> list[Standing]:
@@ -759,6 +771,20 @@ def deterministic(window: Deterministic, events: list[Event], w: float) -> list[
     return found + [ended(events[begin:], None) for begin in open_]
 
 
+def data_driven(window: DataDriven, events: list[Event], w: float) -> list[Standing]:
+    found: list[Standing] = []
+    open_: list[int] = []
+    last_begin = -math.inf
+    for i, event in enumerate(events):
+        size, slide = window.rule(event.ts, *values_of(event, window.columns))
+        found += [ended(events[begin:i], event) for begin in open_ if event.ts - events[begin].ts >= size]
+        open_ = [begin for begin in open_ if event.ts - events[begin].ts < size]
+        if event.ts - last_begin >= slide:
+            open_.append(i)
+            last_begin = event.ts
+    return found + [ended(events[begin:], None) for begin in open_]
+
+
 def non_deterministic(window: NonDeterministic, events: list[Event], w: float) -> list[Standing]:
     state, found = window.state, []
     kept: list[Event] = []
@@ -781,6 +807,7 @@ FINDERS: dict[type, Callable[..., list[Standing]]] = {
     LastN: last_ns,
     Snapshot: snapshots,
     Deterministic: deterministic,
+    DataDriven: data_driven,
     NonDeterministic: non_deterministic,
 }
 
@@ -877,7 +904,7 @@ class Running:
 
     def is_closed(self, track: Track, window: Standing) -> bool:
         """Whether it was closed at the last watermark. Where edges are fixed, a window is there before its events."""
-        if self.fixed or isinstance(self.window, LastN):
+        if self.fixed:
             return window.end <= self.horizon
         return window.complete and track.closed is not None and window.completion <= track.closed
 

@@ -1,0 +1,221 @@
+"""The operator and the oracle side by side: one description of a query for both, and the rows of both in one form.
+
+Asked            a query by names: an oracle's window, names of aggregates, the name of a filter
+operator_rows    what the operator returned, as the oracle's rows
+Twins            an operator and an oracle that are given the same; every difference fails
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import oracle
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import windlass
+from windlass import agg, windows
+
+# --------------------------------------------------------------------------- events
+
+SCHEMA = pa.schema(
+    {
+        "ts": pa.int64(),
+        "k": pa.string(),
+        "j": pa.int64(),
+        "seq": pa.int64(),
+        "id": pa.int64(),  # tells events apart
+        "x": pa.int64(),
+        "y": pa.int64(),
+        "f": pa.float64(),  # quarters, whose sums are exact
+        "flag": pa.bool_(),
+        "km": pa.int64(),  # does not decrease with time
+    }
+)
+
+
+def event(ts: int, **columns: Any) -> dict[str, Any]:
+    """An event with the columns that are given; the others follow from its time."""
+    made = {"ts": ts, "k": None, "j": 0, "seq": 0, "id": 0, "x": ts, "y": 0, "f": ts / 4, "flag": False, "km": ts // 2}
+    return made | columns
+
+
+def table(events: Sequence[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(row) for row in events], schema=SCHEMA)
+
+
+# --------------------------------------------------------------------------- what queries are made of
+
+# Non-commutative and compiled: the base-7 digits of a number, oldest first, modulo a prime.
+PRIME = 1_000_003
+digits = agg.define(
+    "digits",
+    lift=lambda x: (x % PRIME, 7),
+    combine=lambda a, b: ((a[0] * b[1] + b[0]) % PRIME, a[1] * b[1] % PRIME),
+    lower=lambda p: p[0],
+)
+
+
+def digits_of(window: Sequence[Any]) -> int | None:
+    xs, number = oracle.values(window), 0
+    for x in xs:
+        number = (number * 7 + x % PRIME) % PRIME
+    return number if xs else None
+
+
+AGGREGATES: dict[str, tuple[Any, oracle.Asked]] = {
+    "sum": (agg.sum("x"), oracle.Asked(oracle.sum_, ("x",))),
+    "sum_f": (agg.sum("f"), oracle.Asked(oracle.sum_, ("f",))),
+    "events": (agg.count(), oracle.Asked(oracle.count_events)),
+    "count": (agg.count("x"), oracle.Asked(oracle.count, ("x",))),
+    "avg": (agg.avg("x"), oracle.Asked(oracle.avg, ("x",))),
+    "min": (agg.min("x"), oracle.Asked(oracle.min_, ("x",))),
+    "max": (agg.max("x"), oracle.Asked(oracle.max_, ("x",))),
+    "first": (agg.first("x"), oracle.Asked(oracle.first, ("x",))),
+    "last": (agg.last("id"), oracle.Asked(oracle.last, ("id",))),
+    "list": (agg.collect_list("id"), oracle.Asked(oracle.collect_list, ("id",))),
+    "median": (agg.median("x"), oracle.Asked(oracle.median, ("x",))),
+    "arg_max": (agg.arg_max("id", by="x"), oracle.Asked(oracle.arg_max, ("id", "x"))),
+    "digits": (digits("x"), oracle.Asked(digits_of, ("x",))),
+}
+# Those that need data made for them.
+OTHERS: dict[str, tuple[Any, oracle.Asked]] = {
+    "vwap": (agg.avg("f", weight="y"), oracle.Asked(oracle.weighted_avg, ("f", "y"))),
+}
+
+# Conditions, as the operator and as the oracle take them.
+CONDITIONS: dict[str, tuple[Any, oracle.Condition]] = {
+    "flag": ("flag", "flag"),
+    "y > 1": (pc.field("y") > 1, lambda columns: columns["y"] > 1),
+    "odd": (lambda t: pc.equal(pc.bit_wise_and(t["y"], 1), 1), lambda columns: columns["y"] % 2 == 1),
+}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A condition by its name, in the place of an oracle's own."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query for both. A window's predicate is `Named`."""
+
+    name: str
+    window: Any
+    aggregates: tuple[str, ...] = ("list",)
+    where: str | None = None
+    emit_empty: bool = False
+
+    def for_oracle(self) -> oracle.Query:
+        asked = tuple((AGGREGATES | OTHERS)[name][1] for name in self.aggregates)
+        where = None if self.where is None else CONDITIONS[self.where][1]
+        return oracle.Query(self.name, self._window(type(self.window), 1), asked, where, self.emit_empty)
+
+    def for_operator(self) -> Any:
+        asked = [(AGGREGATES | OTHERS)[name][0].alias(name) for name in self.aggregates]
+        where = None if self.where is None else CONDITIONS[self.where][0]
+        window = self._window(getattr(windows, type(self.window).__name__), 0)
+        return windlass.Query(self.name, window, *asked, where=where, emit_empty=self.emit_empty)
+
+    def _window(self, make: Callable[..., Any], side: int) -> Any:
+        given = {field.name: getattr(self.window, field.name) for field in fields(self.window)}
+        return make(**{k: CONDITIONS[v.name][side] if isinstance(v, Named) else v for k, v in given.items()})
+
+
+# --------------------------------------------------------------------------- results as rows
+
+
+def operator_rows(results: Any, asked: Iterable[Asked], key: Sequence[str]) -> list[oracle.Row]:
+    """What the operator returned, query by query."""
+    rows = []
+    for query in asked:
+        for got in results[query.name].to_pylist():
+            start, end = got["window"]["start"], got["window"]["end"]
+            low, high = got.get("low", start), got.get("high", end)
+            values = tuple(got[name] for name in query.aggregates)
+            keys = tuple(got[name] for name in key)
+            rows.append(oracle.Row(query.name, keys, low, high, start, end, got["revision"], got["retraction"], values))
+    assert len(results) == len(rows)
+    return rows
+
+
+def assert_same_rows(got: Iterable[oracle.Row], want: Iterable[oracle.Row], when: str) -> None:
+    """Equal as multisets; types count, so 1 is not 1.0."""
+    have, due = Counter(map(repr, got)), Counter(map(repr, want))
+    missing = "".join(f"\n  missing    {row}" for row in (due - have).elements())
+    surplus = "".join(f"\n  unexpected {row}" for row in (have - due).elements())
+    assert have == due, f"{when}:{missing}{surplus}"
+
+
+class Twins:
+    """An operator and an oracle, given the same events and watermarks."""
+
+    def __init__(
+        self,
+        asked: Sequence[Asked],
+        *,
+        key: Sequence[str] = (),
+        sequence: str | None = None,
+        allowed_lateness: int = 0,
+        in_order: bool = False,
+        store: str = "auto",
+    ) -> None:
+        self.asked, self.key, self.in_order = list(asked), tuple(key), in_order
+        self.options: dict[str, Any] = {
+            "time": "ts",
+            "key": (list(key) if len(key) != 1 else key[0]) or None,
+            "sequence": sequence,
+            "allowed_lateness": allowed_lateness,
+            "order": "in-order" if in_order else "out-of-order",
+            "store": store,
+        }
+        self.operator = self._operator()
+        self.oracle = oracle.Stream(
+            [query.for_oracle() for query in asked],
+            key=key,
+            sequence=sequence,
+            allowed_lateness=allowed_lateness,
+            in_order=in_order,
+        )
+        self.log: list[str] = []
+
+    def _operator(self) -> Any:
+        return windlass.Operator([query.for_operator() for query in self.asked], **self.options)
+
+    def process(self, *batches: Sequence[Mapping[str, Any]]) -> Twins:
+        for batch in batches:
+            self.log.append(f"process {[row['ts'] for row in batch]}")
+            self.operator.process(table(batch))
+            self.oracle.process(batch)
+        return self
+
+    def advance(self, w: int | None = None) -> list[oracle.Row]:
+        self.log.append(f"advance {w}")
+        results = self.operator.advance() if w is None else self.operator.advance(w)
+        return self._check(results, self.oracle.advance(w))
+
+    def finish(self, partial: bool = False) -> list[oracle.Row]:
+        self.log.append(f"finish {partial}")
+        return self._check(self.operator.finish(partial=partial), self.oracle.finish(partial))
+
+    def restart(self) -> None:
+        """Go on in a new operator from a snapshot of this one."""
+        self.log.append("restart")
+        self.operator = self._operator().restore(self.operator.snapshot())
+
+    def _check(self, results: Any, want: list[oracle.Row]) -> list[oracle.Row]:
+        when = " | ".join(self.log)
+        assert_same_rows(operator_rows(results, self.asked, self.key), want, when)
+        late = self.operator.late()
+        assert "reason" in late.column_names
+        got = sorted(late.column("id").to_pylist())
+        assert got == sorted(row["id"] for row in self.oracle.late()), f"late events after {when}"
+        counters = self.operator.counters
+        seen = (counters["events"], counters["late"], counters["expired"])
+        assert seen == (self.oracle.arrived, self.oracle.came_late, self.oracle.expired), f"counters after {when}"
+        return want
