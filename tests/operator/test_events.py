@@ -100,6 +100,11 @@ def test_memory_is_shared_where_it_can_be():
     assert read(sliced).ts.tolist() == [2, 3, 4]
 
 
+def test_misaligned_memory():
+    raw = pa.py_buffer(b"\0" + np.array(TS).tobytes())[1:]
+    assert times(pa.Array.from_buffers(pa.int64(), 3, [None, raw])) == TS
+
+
 @pytest.mark.parametrize(
     "batch",
     [
@@ -219,6 +224,15 @@ def test_timestamps_become_microseconds(unit, per_second, zone):
     events = read({"ts": array})
     assert events.ts.tolist() == [0, 10**6, -(10**6)]
     assert events.time_type == pa.timestamp("us", zone)
+
+
+@pytest.mark.parametrize(
+    "type_", ["int8", "uint64", "timestamp[s]", "timestamp[us]", "timestamp[ns]", "date32", "date64"]
+)
+def test_slices_of_times(type_):
+    day = 86_400_000 if type_ == "date64" else 1
+    whole = pa.array([0, day, 2 * day, 3 * day], "int32" if type_ == "date32" else "int64").cast(type_)
+    assert times(whole.slice(1, 2)) == times(whole)[1:3]
 
 
 def test_before_1970_rounds_down():

@@ -107,9 +107,9 @@ class Events:
     def column(self, name: str) -> Column:
         """A column of values to aggregate. One of nothing but nulls has the type null, until a batch tells its type."""
         if name not in self._read:
-            array = self.source.column(name, "a column of a query")
+            values = self.source.values(name, "a column of a query")
             try:
-                read = column(array, self.types.get(name))
+                read = column(values, self.types.get(name))
             except WrongType as error:
                 raise WrongType(f"column {name!r}: {error}") from error
             self._read[name] = read
@@ -146,9 +146,18 @@ class _Source:
     _arrays: dict[int, Any] = field(default_factory=dict)
 
     def column(self, name: str, role: str) -> pa.Array | pa.ChunkedArray:
+        return self._array(self._place(name, role))
+
+    def values(self, name: str, role: str) -> Any:
+        """The column as it came if it is NumPy's, else as Arrow."""
+        i = self._place(name, role)
+        values = self.get(i)
+        return values if is_plain_numpy(values) else self._array(i)
+
+    def _place(self, name: str, role: str) -> int:
         count = self.names.count(name)
         if count == 1:
-            return self._array(self.names.index(name))
+            return self.names.index(name)
         if count:
             raise InvalidArgument(f"the batch has {count} columns named {name!r} ({role}); rename all but one")
         raise UnknownColumn(f"there is no column {name!r} ({role}); the batch has {self.names}{self.hint}")
@@ -318,20 +327,29 @@ def _place_of_nan(array: pa.Array) -> str:
     return f" ({values[rows[0]]} in row {rows[0]})" if len(rows) else ""
 
 
+def _numpy(array: pa.Array, dtype: Any) -> Array:
+    """The same memory, of an array without nulls. (`to_numpy` would import pandas where that is installed.)"""
+    buffer = array.buffers()[1]
+    if len(array) == 0 or buffer is None:
+        return np.empty(0, dtype)
+    values = np.frombuffer(buffer, dtype, len(array), array.offset * np.dtype(dtype).itemsize)
+    return values if values.flags.aligned else values.copy()
+
+
 def _int64(array: pa.Array, what: str) -> Array:
     if pa.types.is_uint64(array.type):
-        values: Array = array.to_numpy()
+        values = _numpy(array, np.uint64)
         if len(values) and values.max() > LATEST:
             row = int(np.flatnonzero(values > LATEST)[0])
             raise InvalidArgument(f"{what} has {values[row]} in row {row}, which is out of range (2^62)")
-    return np.asarray(array.cast(pa.int64()).to_numpy())
+    return _numpy(array if array.type == pa.int64() else array.cast(pa.int64()), np.int64)
 
 
 def _microseconds(array: pa.Array, what: str) -> Array:
     """Zero-copy if they are that already."""
     if pa.types.is_date32(array.type):
-        return np.asarray(array.view(pa.int32()).to_numpy().astype(np.int64)) * 86_400_000_000
-    count: Array = array.view(pa.int64()).to_numpy()
+        return _numpy(array, np.int32).astype(np.int64) * 86_400_000_000
+    count = _numpy(array, np.int64)
     nanoseconds = UNITS["ms" if pa.types.is_date64(array.type) else array.type.unit]
     if nanoseconds == 1000:
         return count
