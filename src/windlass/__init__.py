@@ -5,14 +5,71 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from windlass import aggregates as agg
+    from windlass import windows
+    from windlass.operator.operator import Operator, aggregate
+    from windlass.operator.query import Query
+    from windlass.operator.results import Results
+    from windlass.windows import (
+        Band,
+        Cumulate,
+        DataDriven,
+        Deterministic,
+        Landmark,
+        LastN,
+        NonDeterministic,
+        Punctuation,
+        Session,
+        SlideByTuple,
+        Sliding,
+        Snapshot,
+        ThresholdFrame,
+        Tumbling,
+    )
 
-__all__ = ["agg"]
+__all__ = [
+    "Band",
+    "Cumulate",
+    "DataDriven",
+    "Deterministic",
+    "Landmark",
+    "LastN",
+    "NonDeterministic",
+    "Operator",
+    "Punctuation",
+    "Query",
+    "Results",
+    "Session",
+    "SlideByTuple",
+    "Sliding",
+    "Snapshot",
+    "ThresholdFrame",
+    "Tumbling",
+    "agg",
+    "aggregate",
+    "windows",
+]
 __version__ = "0.1.0"
+
+_MODULES = {"agg": "windlass.aggregates", "windows": "windlass.windows"}
+_HOMES = {
+    "Operator": "windlass.operator.operator",
+    "aggregate": "windlass.operator.operator",
+    "Query": "windlass.operator.query",
+    "Results": "windlass.operator.results",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Loads what is asked for when it is asked for: importing windlass costs nothing."""
-    if name == "agg":
-        globals()["agg"] = import_module("windlass.aggregates")
-        return globals()["agg"]
-    raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+    if name in _MODULES:
+        found = import_module(_MODULES[name])
+    elif name in __all__:
+        found = getattr(import_module(_HOMES.get(name, "windlass.windows")), name)
+    else:
+        raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

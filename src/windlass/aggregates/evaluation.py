@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns, Monoid
-from windlass.aggregates.values import OBJECT, Column
+from windlass.aggregates.values import OBJECT, Column, ValueType
 from windlass.kernels import Field, accessors, compiled, unsigned
 
 Function = Callable[..., Any]
@@ -19,10 +19,15 @@ Answers = tuple[Columns, np.ndarray[Any, Any]]  # result columns, and which rows
 _kernels: dict[Any, Function] = {}
 
 
+def value_field(type_: ValueType) -> Field:
+    """How kernels load a value of this type."""
+    return Field("value", type_.dtype)
+
+
 def lifted(m: Monoid) -> Function:
     """`lifted(events, i)`: the partial of event i of (columns, validity, number); a null gives the identity."""
     lift, identity = m.lift, m.identity
-    load, _ = accessors(tuple(Field("value", t.dtype) for t in m.inputs))
+    load, _ = accessors(tuple(map(value_field, m.inputs)))
 
     def lift_value(events: Any, i: Any) -> Any:
         return lift(*load(events[0], i))
@@ -85,6 +90,22 @@ def _fold_kernel(m: Monoid) -> Function:
         answer_at(answers, 0, acc)
 
     return fold
+
+
+def lower_many(m: Monoid, partials: Columns, answers: Answers) -> None:
+    """Lower a column of partials, row by row."""
+    kernel(m, lambda: _lower_kernel(m), "lower")(partials, answers, len(partials[0]))
+
+
+def _lower_kernel(m: Monoid) -> Function:
+    load, _ = accessors(m.fields)
+    answer_at = answer(m)
+
+    def lower(partials: Any, answers: Any, n: Any) -> Any:
+        for i in range(n):
+            answer_at(answers, i, load(partials, i))
+
+    return lower
 
 
 def events_of(m: Monoid, columns: Sequence[Column], n: int) -> Events:

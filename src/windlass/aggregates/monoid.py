@@ -11,6 +11,7 @@ are given:
     selects(a, b)   for selective aggregates: whether a ⊕ b is b (else it is a)
     defined(p)      whether there is an answer (var_samp of one event has none); None: always, given a value
     seen(p)         whether there was a value at all, where the fields can tell (avg keeps a count)
+    gather(v, …)    the partial of a whole array of events at once, where that beats lifting them one by one
 
 Nulls are not the functions' business: a null value becomes the identity. Where the answer over nothing but nulls
 is null, and the fields cannot tell, `optional` adds one that can.
@@ -52,6 +53,7 @@ class Monoid:
     selects: Function | None = None
     defined: Function | None = None
     seen: Function | None = None
+    gather: Function | None = None
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
     nullable: bool = False
@@ -191,6 +193,7 @@ def _with_validity(m: Monoid) -> Monoid:
         inverse=inverse,
         selects=selects,
         defined=defined,
+        gather=None if m.gather is None else _with_last(m.gather, 1 if base_inverse is not None else True),
         nullable=True,
     )
 
@@ -254,8 +257,18 @@ def _with_identity(m: Monoid) -> Monoid:
         inverse=None if base_inverse is None else inverse,
         selects=None if base_selects is None else selects,
         seen=seen,
+        gather=None if m.gather is None else _with_last(m.gather, one),
         has_identity=True,
     )
+
+
+def _with_last(gather: Function, one: Any) -> Function:
+    """Gather, with the field after the others that says there was a value, or how many."""
+
+    def gather_all(*values: Any) -> Any:
+        return gather(*values) + (True if one is True else len(values[0]),)
+
+    return gather_all
 
 
 def object_field(name: str) -> Field:

@@ -135,6 +135,9 @@ def _collect(type_: ValueType) -> Monoid:
     def identity() -> Any:
         return ((),)
 
+    def gather(values: Any) -> Any:
+        return (tuple(values.tolist()),)
+
     return Monoid(
         (type_,),
         (object_field("values"),),
@@ -144,6 +147,7 @@ def _collect(type_: ValueType) -> Monoid:
         identity,
         **list_of(type_),
         inverse=inverse,
+        gather=gather,
         answers_empty=True,
         interpreted="a list grows with its window",
         encode=list,

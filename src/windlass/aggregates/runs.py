@@ -133,6 +133,9 @@ def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answer
     def seen(p: Any) -> Any:
         return len(p[0].values) > 0
 
+    def gather(values: Any) -> Any:
+        return (run_of(values.astype(dtype, copy=False)),)
+
     def decode(pair: Any) -> Run:
         return Run(*pair)
 
@@ -146,6 +149,7 @@ def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answer
         result,
         inverse=inverse,
         seen=seen,
+        gather=gather,
         answers_empty=answers_empty,
         interpreted="its partials are sorted runs of any length; only merging them is compiled",
         encode=tuple,

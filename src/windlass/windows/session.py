@@ -31,6 +31,7 @@ class Session(Window):
     """`Session("30m")`: visits that end after half an hour without an event."""
 
     context: ClassVar[Context] = "FCF"
+    is_session: ClassVar[bool] = True
 
     gap: Duration
 

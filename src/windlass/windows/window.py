@@ -41,6 +41,7 @@ class Window(ABC):
     """A window specification. Specifications are immutable, and equal if they say the same; functions by identity."""
 
     context: ClassVar[Context]
+    is_session: ClassVar[bool] = False  # context aware, yet events never force a slice to be split (Scotty 5.1)
     measure: str = "time"  # "time", "count" or the name of a column that does not decrease
     predicate: Predicate | None = None  # the condition on events that it depends on
 
@@ -158,7 +159,8 @@ class Discretizer(Bound):
         if there is none."""
 
     def needed_from(self, context: Array, carry: Array) -> Array:
-        """For each key, the position of the first event that a window yet to complete may hold. At most `open_from`."""
+        """For each key, the position of the first event so far that a window yet to complete may hold; if there is none,
+        FOREVER or the position of an event that is still to come. At most `open_from`."""
         return self.open_from(context, carry)
 
     def no_carry(self) -> Array:

@@ -1,0 +1,66 @@
+"""From result rows to results: partials are lowered here, once for all queries that ask for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.values import ValueType
+from windlass.operator.emitted import Rows, take
+from windlass.operator.keys import KeyIndex
+from windlass.operator.lift import lowered
+from windlass.operator.plan import Plan
+from windlass.operator.results import Group, Results
+
+Array = np.ndarray[Any, Any]
+
+
+class Answers:
+    """Makes results for one plan. Queries with the same aggregates and filter are one group of columns."""
+
+    def __init__(self, plan: Plan, monoids: Sequence[Monoid], types: Mapping[str, ValueType]) -> None:
+        self.plan = plan
+        groups: dict[Any, list[int]] = {}
+        for q, query in enumerate(plan.queries):
+            groups.setdefault((query.aggregates, query.where), []).append(q)
+        self.groups = list(groups.values())
+        self.lowering = [
+            [(o.kept, plan.lowering(o, monoids, types)) for o in plan.outputs[members[0]]] for members in self.groups
+        ]
+
+    def results(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> Results:
+        order = np.argsort(rows.finding, kind="stable")
+        in_order = bool((order == np.arange(len(order))).all())
+        finding = rows.finding if in_order else rows.finding[order]
+        bounds = np.searchsorted(finding, np.arange(len(self.plan.findings) + 1))
+        groups = []
+        for members, lowering in zip(self.groups, self.lowering, strict=True):
+            findings = [self.plan.finding_of[q] for q in members]
+            sizes = np.array([bounds[f + 1] - bounds[f] for f in findings], np.int64)
+            chosen: Array | None = None  # all of them, as they are
+            if not in_order or findings != list(range(len(self.plan.findings))):
+                parts = [order[bounds[f] : bounds[f + 1]] for f in findings]
+                chosen = np.concatenate(parts) if parts else np.empty(0, np.int64)
+            mine = rows if chosen is None else rows.take(chosen)
+            groups.append(
+                Group(
+                    [self.plan.queries[q] for q in members],
+                    np.repeat(np.arange(len(members), dtype=np.int32), sizes),
+                    mine.key,
+                    mine.low,
+                    mine.high,
+                    mine.start,
+                    mine.end,
+                    mine.revision,
+                    mine.retraction,
+                    [lowered(monoid, mine.partials[kept], len(mine)) for kept, monoid in lowering],
+                )
+            )
+        return Results(groups, keys, time_type)
+
+
+__all__ = ["Answers", "take"]

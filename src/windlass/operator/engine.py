@@ -1,0 +1,217 @@
+"""How a plan is run: one of three engines behind one face.
+
+    InOrder      events come in order: fold and drop, answer as windows end       (Cutty)
+    Reordered    tuples are kept: put in order, go back for late ones             (Scotty, tuples stored)
+    Sliced       tuples are dropped though events come in any order               (Scotty, general slicing)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from windlass.errors import OutOfOrder
+from windlass.operator.emitted import Rows
+from windlass.operator.lift import Lift
+from windlass.operator.ordered import Completed, Ordered, check_measures
+from windlass.operator.plan import Plan
+from windlass.operator.replay import Replay
+from windlass.operator.tuples import Tuples
+
+Array = np.ndarray[Any, Any]
+
+
+class Engine(ABC):
+    @abstractmethod
+    def start(self, watermark: int) -> None:
+        """Begin with a watermark that was given before the first event."""
+
+    @abstractmethod
+    def add_keys(self, keys: int) -> None: ...
+
+    @abstractmethod
+    def check(self, tuples: Tuples) -> None:
+        """Refuse events that cannot be taken, before anything changed."""
+
+    @abstractmethod
+    def late(self, tuples: Tuples) -> Array:
+        """Which events come before the watermark."""
+
+    @abstractmethod
+    def accepted(self, tuples: Tuples, late: Array) -> Array:
+        """For each finding of the plan, which events it still accepts."""
+
+    @abstractmethod
+    def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
+        """Take events. `refusals` (findings × events): which findings an event came too late for."""
+
+    @abstractmethod
+    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+        """The rows that are due."""
+
+    @abstractmethod
+    def held(self) -> dict[str, int]:
+        """Counters of what is in memory."""
+
+
+def engine_for(plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> Engine:
+    if plan.in_order and not plan.stores_tuples.yes:
+        return InOrder(plan, lifts)
+    return Reordered(plan, lifts, lateness, has_sequence)
+
+
+class InOrder(Engine):
+    """Every event is a watermark, so events are folded as they come and forgotten."""
+
+    def __init__(self, plan: Plan, lifts: Sequence[Lift]) -> None:
+        self.plan = plan
+        self.ordered = Ordered(plan, lifts)
+        self.due: list[Rows] = []
+
+    def start(self, watermark: int) -> None:
+        self.ordered.watermark = watermark
+
+    def add_keys(self, keys: int) -> None:
+        self.ordered.add_keys(keys)
+
+    def check(self, tuples: Tuples) -> None:
+        if not self.plan.measures:
+            return
+        order = tuples.order(self.ordered.keys)
+        sorted_ = tuples if order is None else tuples.take(order)
+        check_measures(sorted_, self.plan.measures)
+        first = np.flatnonzero(np.diff(sorted_.key, prepend=-1))
+        for c, name in enumerate(self.plan.measures):
+            values, before = sorted_.columns[name][first], self.ordered.latest[2 + c, sorted_.key[first]]
+            bad = np.flatnonzero(values < before)
+            if len(bad):
+                raise OutOfOrder(
+                    f"the measure {name!r} decreases from {before[bad[0]]} to {values[bad[0]]}; "
+                    "a measure must not decrease in the order of events of a key"
+                )
+
+    def late(self, tuples: Tuples) -> Array:
+        return np.zeros(len(tuples), np.bool_)
+
+    def accepted(self, tuples: Tuples, late: Array) -> Array:
+        return np.ones((len(self.plan.findings), len(tuples)), np.bool_)
+
+    def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
+        self._consume(tuples, int(tuples.ts[-1]))
+
+    def _consume(self, tuples: Tuples | None, watermark: int, over: bool = False, partial: bool = False) -> None:
+        e = self.ordered
+        counts = np.zeros(len(e.count), np.int64)
+        if tuples is None:
+            tuples = _nothing(e.plan)
+        else:
+            order = tuples.order(e.keys)
+            if order is not None:
+                tuples = tuples.take(order)
+            counts = np.bincount(tuples.key, minlength=len(e.count))
+        row_of = np.cumsum(counts) - counts
+        completed = e.consume(tuples, row_of, counts, watermark, over=over, partial=partial)
+        if len(completed):
+            self.due.append(first_rows(completed))
+        e.evict(e.horizon())
+
+    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+        if over or watermark > self.ordered.watermark:
+            self._consume(None, watermark, over, partial)
+        due, self.due = self.due, []
+        return Rows.concat(due) if due else no_rows(self.ordered.lifts)
+
+    def held(self) -> dict[str, int]:
+        return {"slices": len(self.ordered.slices), "tuples": 0}
+
+
+class Reordered(Engine):
+    """Events wait until their place is final; tuples are kept for late ones."""
+
+    def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
+        self.plan, self.lifts = plan, list(lifts)
+        self.replay = Replay(plan, lifts, lateness, has_sequence)
+        self.pending: list[tuple[Tuples, Array, Array | None]] = []
+
+    def start(self, watermark: int) -> None:
+        self.replay.engine.watermark = watermark
+
+    def add_keys(self, keys: int) -> None:
+        self.replay.add_keys(keys)
+
+    def check(self, tuples: Tuples) -> None:
+        if self.plan.measures:
+            parts = [p[0] for p in self.pending] + [tuples]
+            if self.replay.tuples is not None:
+                parts.insert(0, self.replay.tuples)
+            everything = Tuples.concat(parts)
+            order = everything.order(len(self.replay.position))
+            check_measures(everything if order is None else everything.take(order), self.plan.measures)
+
+    def late(self, tuples: Tuples) -> Array:
+        return self.replay.late(tuples)
+
+    def accepted(self, tuples: Tuples, late: Array) -> Array:
+        return self.replay.accepted(tuples, late)
+
+    def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
+        self.pending.append((tuples.copy(), late, refusals))
+
+    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+        events = [_nothing(self.plan)] + [t for t, _, _ in self.pending]
+        tuples = Tuples.concat(events) if len(events) > 1 else events[0]
+        late = np.concatenate([np.zeros(0, np.bool_), *(mask for _, mask, _ in self.pending)])
+        refusals = np.zeros((len(self.plan.findings), len(tuples)), np.bool_)
+        at = 0
+        for t, _, refused in self.pending:
+            if refused is not None:
+                refusals[:, at : at + len(t)] = refused
+            at += len(t)
+        self.pending = []
+        if not over:
+            waits = tuples.ts > watermark
+            if waits.any():
+                self.pending = [(tuples.take(waits), late[waits], None)]
+                tuples, late, refusals = tuples.take(~waits), late[~waits], refusals[:, ~waits]
+        return self.replay.advance(tuples, refusals, late, watermark, over, partial)
+
+    def held(self) -> dict[str, int]:
+        kept = 0 if self.replay.tuples is None else len(self.replay.tuples)
+        return {
+            "slices": len(self.replay.engine.slices),
+            "tuples": kept + sum(len(t) for t, _, _ in self.pending),
+            "correctable": len(self.replay.emitted),
+        }
+
+
+def first_rows(completed: Completed) -> Rows:
+    """Rows of windows that come out for the first and last time."""
+    n = len(completed)
+    return Rows(
+        completed.finding,
+        completed.key,
+        completed.low,
+        completed.high,
+        completed.start,
+        completed.end,
+        np.zeros(n, np.int64),
+        np.zeros(n, np.bool_),
+        completed.partials,
+    )
+
+
+def no_rows(lifts: Sequence[Lift]) -> Rows:
+    none = np.empty(0, np.int64)
+    partials = [lift.monoid.allocate(0) for lift in lifts]
+    return Rows(none, none, none, none, none, none, none, none.astype(np.bool_), partials)
+
+
+def _nothing(plan: Plan) -> Tuples:
+    none = np.empty(0, np.int64)
+    names = dict.fromkeys([*plan.columns, *plan.window_columns])
+    dtypes = plan.dtypes
+    columns = {name: np.empty(0, dtypes.get(name, np.dtype(np.int64))) for name in names}
+    return Tuples(none, none, none, none, columns, {}, [np.empty(0, np.bool_) for _ in plan.predicates])

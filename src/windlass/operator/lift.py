@@ -1,0 +1,70 @@
+"""A lift: what is kept in every slice for one or more aggregates, once, however many queries ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windlass.aggregates import evaluation
+from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.evaluation import Events
+from windlass.aggregates.monoid import Columns, Monoid
+from windlass.operator.tuples import Tuples
+from windlass.slicing import program as programs
+from windlass.slicing.slices import Slices
+
+Array = np.ndarray[Any, Any]
+
+
+class Lift:
+    """One aggregate's partials: of slices by slot, and of the trees over them by node if the store is eager."""
+
+    def __init__(self, aggregate: Aggregate, monoid: Monoid, where: int | None, eager: bool) -> None:
+        self.aggregate, self.monoid, self.where, self.eager = aggregate, monoid, where, eager
+        self.pool: Columns = monoid.allocate(0)
+        self.tree: Columns = monoid.allocate(0)
+
+    def reserve(self, slices: Slices) -> None:
+        """Room for the slots and nodes there are now."""
+        self.pool = _grown(self.monoid, self.pool, slices.slots)
+        if self.eager:
+            self.tree = _grown(self.monoid, self.tree, len(slices.rows))
+
+    def run(self, program: Array, tuples: Tuples, slices: Slices, answers: Columns) -> None:
+        self.reserve(slices)
+        programs.run(self.monoid, program, self.events(tuples), slices.rows, self.pool, self.tree, answers)
+
+    def events(self, tuples: Tuples) -> Events:
+        """The columns it lifts, and which events count: not nulls, not what the filter leaves out."""
+        counts: Array | None = None if self.where is None else tuples.masks[self.where]
+        for name in self.aggregate.columns:
+            valid = tuples.valid.get(name or "")
+            if valid is not None:
+                counts = valid if counts is None else counts & valid
+        columns = tuple(tuples.columns[name or ""] for name in self.aggregate.columns)
+        if not self.monoid.is_compiled and self.monoid.gather is None:
+            columns = tuple(values.astype(object) for values in columns)
+        return columns, np.empty(0, np.bool_) if counts is None else counts, len(tuples)
+
+    @property
+    def nbytes(self) -> int:
+        """What one partial takes; of Python objects only the pointers are counted."""
+        return self.monoid.partial_nbytes
+
+
+def lowered(monoid: Monoid, partials: Columns, rows: int) -> Any:
+    """Partials as an Arrow array of answers."""
+    answers = evaluation.empty_answers(monoid, rows)
+    if rows:
+        evaluation.lower_many(monoid, partials, answers)
+    return evaluation.finish(monoid, answers)
+
+
+def _grown(monoid: Monoid, columns: Columns, slots: int) -> Columns:
+    if len(columns) == 0 or len(columns[0]) >= slots:
+        return columns
+    grown = monoid.allocate(slots)
+    for new, old in zip(grown, columns, strict=True):
+        new[: len(old)] = old
+    return grown

@@ -1,0 +1,429 @@
+"""The engine for events in order: slices begin where windows begin, and windows are answered as they end (Cutty).
+
+Given a run of events that is in order for each key, it finds the windows that are now complete and their partials.
+Nothing here knows about lateness; `replay` puts events in order first and goes back when one comes late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windlass.aggregates.monoid import Columns
+from windlass.errors import OutOfOrder
+from windlass.operator.lift import Lift
+from windlass.operator.plan import Plan
+from windlass.operator.tuples import Tuples
+from windlass.slicing import cutty, edges
+from windlass.slicing.cutty import BEGIN, COUNT, HIGH, KEY, LOW, STOP, TIME, WINDOW
+from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.slicing.instructions import WIDTH
+from windlass.slicing.slices import HI, Slices
+from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Completed:
+    """Windows that are complete, with the partials of every lift, a row a window."""
+
+    finding: Array  # which window of the plan
+    key: Array
+    begin: Array  # positions of its events in the key's order
+    stop: Array
+    low: Array  # bounds in its own measure
+    high: Array
+    start: Array  # bounds in event time
+    end: Array
+    partials: list[Columns]  # by lift
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+class Ordered:
+    """Windows over the events of many keys, each key's in order."""
+
+    def __init__(self, plan: Plan, lifts: Sequence[Lift]) -> None:
+        self.plan, self.lifts = plan, list(lifts)
+        self.slices = Slices(len(plan.measures))
+        self.specs = plan.specs()
+        self.periodic = plan.periodic
+        self.discretizers: list[tuple[int, Discretizer]] = [
+            (i, b) for i in plan.discretizers if isinstance(b := plan.findings[i].bound, Discretizer)
+        ]
+        bounds = [plan.findings[i].bound for i in self.periodic]
+        self.begins = [
+            edges.begins([b for b in bounds if isinstance(b, Periodic) and self._measure(b) == c])
+            for c in range(2 + len(plan.measures))
+        ]
+        measures = 2 + len(plan.measures)
+        self.keys = 0
+        self.watermark = LONG_AGO
+        self.count = np.zeros(0, np.int64)  # events of each key so far
+        self.earliest = np.empty((measures, 0), np.int64)  # value of each key's first event, by measure
+        self.latest = np.empty((measures, 0), np.int64)
+        self.after = np.empty((len(self.specs), 0), np.int64)  # windows that end by then are done, by specification
+        self.skipped = np.zeros((len(self.specs), 0), np.int64)  # positions it does not count
+        self.contexts = [np.zeros((0, d.width), np.int64) for _, d in self.discretizers]
+        self.carries = [d.no_carry() for _, d in self.discretizers]
+        self.epoch = 0
+
+    def _measure(self, bound: Periodic) -> int:
+        return (
+            {"time": TIME, "count": COUNT}.get(bound.measure, 0)
+            if bound.measure in ("time", "count")
+            else (2 + self.plan.measures.index(bound.measure))
+        )
+
+    def add_keys(self, keys: int) -> None:
+        if keys <= self.keys:
+            return
+        grown = max(keys, 2 * len(self.count), 16) if keys > len(self.count) else len(self.count)
+        more = grown - len(self.count)
+        if more:
+            self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
+            self.earliest = _wider(self.earliest, more, NEVER)
+            self.latest = _wider(self.latest, more, LONG_AGO)
+            self.after = _wider(self.after, more, LONG_AGO)
+            self.skipped = _wider(self.skipped, more, 0)
+            self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
+        self.slices.add_keys(grown)
+        self.keys = keys
+
+    # ------------------------------------------------------------------ a run
+
+    def consume(
+        self,
+        tuples: Tuples,
+        row_of: Array,
+        counts: Array,
+        watermark: int,
+        *,
+        over: bool = False,
+        partial: bool = False,
+        hidden: dict[int, Array] | None = None,
+    ) -> Completed:
+        """Take, for each key k, the events in rows row_of[k] … row_of[k] + counts[k] - 1, which follow all earlier ones."""
+        self.epoch += 1
+        offsets = np.zeros(len(self.count) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1 : len(counts) + 1])
+        offsets[len(counts) + 1 :] = offsets[len(counts)]
+        run_rows = _rows_of(row_of, counts, offsets, len(tuples))
+        first = self.count
+        coordinates = self._coordinates(tuples, run_rows)
+        previous = self._previous()
+        begins = np.zeros(int(offsets[-1]), np.bool_)
+        self._mark(coordinates, offsets, first, previous, begins)
+        windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
+        if any(d.splits for _, d in self.discretizers):
+            self._split(tuples, row_of, first, windows)
+        self._append(coordinates, offsets, first, begins)
+        self._arrive(coordinates, offsets, counts)
+        windows.insert(0, self._complete(coordinates, offsets, first, previous, watermark, over, partial))
+        completed = self._answer(tuples, row_of, offsets, first, windows, coordinates, previous)
+        self.count = first + np.diff(offsets)
+        self.watermark = max(self.watermark, watermark)
+        return completed
+
+    def _coordinates(self, tuples: Tuples, rows: Array | slice) -> Array:
+        ts = tuples.ts[rows]
+        if not self.plan.measures:
+            return ts[np.newaxis, :]
+        columns = [tuples.columns[name][rows] for name in self.plan.measures]
+        return np.stack([ts, np.zeros_like(ts), *columns])
+
+    def _previous(self) -> Array:
+        previous = self.latest.copy()
+        previous[COUNT] = np.where(self.count > 0, self.count - 1, LONG_AGO)
+        return previous
+
+    def _mark(self, coordinates: Array, offsets: Array, first: Array, previous: Array, begins: Array) -> None:
+        started = self.latest[TIME] != LONG_AGO
+        for c, progressions in enumerate(self.begins):
+            if len(progressions) == 0 or not len(begins):
+                continue
+            if c == COUNT:
+                self._mark_counts(offsets, first, begins)
+                continue
+            values = coordinates[c]
+            known = previous[c][started]
+            least = int(values.min() if len(known) == 0 else min(values.min(), known.min()))
+            laid = edges.laid_out(progressions, least, int(values.max()), len(values))
+            cutty.mark_begins()(
+                offsets,
+                values,
+                previous[c],
+                started,
+                progressions,
+                np.empty(0, np.int64) if laid is None else laid,
+                begins,
+            )
+
+    def _mark_counts(self, offsets: Array, first: Array, begins: Array) -> None:
+        of = np.repeat(np.arange(len(first)), np.diff(offsets))
+        positions = np.arange(len(begins)) - offsets[of] + first[of]
+        for d, spec in enumerate(self.specs.tolist()):
+            if spec[cutty.MEASURE] == COUNT:
+                own = positions - self.skipped[d][of] - spec[cutty.ORIGIN]
+                begins |= own == 0 if spec[cutty.PERIOD] == 0 else (own % spec[cutty.PERIOD] == 0)
+
+    def _discretize(
+        self,
+        tuples: Tuples,
+        rows: Array | slice,
+        offsets: Array,
+        first: Array,
+        watermark: int,
+        partial: bool,
+        begins: Array,
+        hidden: dict[int, Array],
+    ) -> list[Array]:
+        """Let the discretizers find their windows. `hidden` says which events of the run one of them must not see."""
+        found = []
+        ts = tuples.ts[rows]
+        for n, (i, d) in enumerate(self.discretizers):
+            finding = self.plan.findings[i]
+            if finding.predicate is not None:
+                columns: tuple[Array, ...] = (tuples.masks[finding.predicate][rows],)
+            else:
+                columns = tuple(tuples.columns[name][rows] for name in finding.window.columns)
+            seen = None if i not in hidden else np.flatnonzero(~hidden[i])
+            run = run_of(offsets, first, ts, columns, seen, watermark, partial)
+            marked, windows, self.carries[n] = d.consume(run, self.contexts[n], self.carries[n])
+            if seen is None:
+                begins |= marked
+            else:
+                begins[seen] |= marked
+            if d.splits and len(windows):  # windows begin where nothing was marked: cut there before slices are made
+                at = windows.first - first[windows.key]
+                here = (at >= 0) & (windows.stop > windows.first)
+                begins[(offsets[windows.key] + at)[here]] = True
+            of = np.full(len(windows), i)
+            bounds = (windows.low, windows.high, windows.start, windows.end)
+            found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds], axis=1))
+        return found
+
+    def _split(self, tuples: Tuples, row_of: Array, first: Array, found: list[Array]) -> None:
+        """Split slices of earlier runs where a window begins inside of one: both parts are folded again (Scotty 5.2)."""
+        windows = np.concatenate(found)
+        old = (windows[:, BEGIN] < first[windows[:, KEY]]) & (windows[:, STOP] > windows[:, BEGIN])
+        begins = np.unique(windows[old][:, [KEY, BEGIN]], axis=0)
+        s = self.slices
+        inside = np.zeros(len(begins), np.bool_)
+        cutty.inside()(begins, s.directory, s.rows, inside)
+        begins = begins[inside]
+        if not len(begins):
+            return
+        keys, more = np.unique(begins[:, 0], return_counts=True)
+        s.reserve(keys, more)
+        program = np.empty((2 * len(begins), WIDTH), np.int64)
+        n, s.free_count = cutty.split()(
+            begins, row_of, first, tuples.ts, self._coordinates(tuples, slice(None))[2:], s.directory, s.rows, s.free, s.free_count, program
+        )
+        for lift in self.lifts:
+            lift.run(program[:n], tuples, s, lift.monoid.allocate(0))
+
+    def _append(self, coordinates: Array, offsets: Array, first: Array, begins: Array) -> None:
+        new = np.add.reduceat(np.append(begins, False), offsets[:-1]) if len(begins) else np.zeros(len(first), np.int64)
+        new = np.where(np.diff(offsets) > 0, new, 0)
+        keys = np.flatnonzero(new)
+        self.slices.reserve(keys, new[keys])
+        s = self.slices
+        s.free_count = int(
+            cutty.append()(
+                offsets,
+                first,
+                coordinates[TIME],
+                coordinates[2:],
+                begins,
+                s.directory,
+                s.rows,
+                s.free,
+                s.free_count,
+                self.epoch,
+            )
+        )
+
+    def _arrive(self, coordinates: Array, offsets: Array, counts: Array) -> None:
+        keys = np.flatnonzero(np.diff(offsets))
+        if not len(keys):
+            return
+        for c in range(len(self.latest)):
+            if c == COUNT:
+                self.earliest[c, keys] = 0
+                self.latest[c, keys] = self.count[keys] + counts[keys] - 1
+                continue
+            values = coordinates[c]
+            new = self.earliest[c, keys] == NEVER
+            self.earliest[c, keys[new]] = values[offsets[keys[new]]]
+            self.latest[c, keys] = values[offsets[keys + 1] - 1]
+
+    def _complete(
+        self,
+        coordinates: Array,
+        offsets: Array,
+        first: Array,
+        previous: Array,
+        watermark: int,
+        over: bool,
+        partial: bool,
+    ) -> Array:
+        if not len(self.specs):
+            return np.empty((0, 8), np.int64)
+        upto = np.empty_like(self.latest)
+        counted = self.specs[:, cutty.MEASURE] == COUNT
+        upto[TIME] = NEVER if over else watermark
+        upto[COUNT] = NEVER if partial else first + np.diff(offsets)
+        upto[2:] = NEVER if partial else self.latest[2:]
+        out = np.empty((1024, 6), np.int64)
+        arguments = (
+            self.specs,
+            offsets,
+            first,
+            self.skipped,
+            coordinates,
+            self.after,
+            upto,
+            self.earliest,
+            self.latest,
+            previous,
+            self.slices.directory,
+            self.slices.rows,
+        )
+        n = int(cutty.complete()(*arguments, out))
+        if n > len(out):
+            out = np.empty((n, 6), np.int64)
+            cutty.complete()(*arguments, out)
+        found = np.empty((n, 8), np.int64)
+        found[:, :6] = out[:n]
+        specs = out[:n, WINDOW]
+        found[:, WINDOW] = np.array(self.periodic, np.int64)[specs]
+        found[:, 6:] = out[:n, LOW : HIGH + 1]
+        other = self.specs[specs, cutty.MEASURE] != TIME
+        if other.any():
+            found[other, 6] = UNKNOWN
+            ts, w = coordinates[TIME], out[:n][other]
+            at = w[:, STOP] - 1 - first[w[:, KEY]]
+            i = np.clip(offsets[w[:, KEY]] + at, 0, max(0, len(ts) - 1))
+            last = np.where(at >= 0, ts[i] if len(ts) else 0, previous[TIME][w[:, KEY]])
+            found[other, 7] = last + 1
+        self.after = np.maximum(
+            self.after, np.where(upto == NEVER, self.after if False else LONG_AGO, upto)[self.specs[:, cutty.MEASURE]]
+        )
+        if over:
+            self.after[self.specs[:, cutty.MEASURE] == TIME] = NEVER
+        return found
+
+    def _answer(
+        self,
+        tuples: Tuples,
+        row_of: Array,
+        offsets: Array,
+        first: Array,
+        found: list[Array],
+        coordinates: Array,
+        previous: Array,
+    ) -> Completed:
+        windows = np.concatenate(found) if found else np.empty((0, 8), np.int64)
+        unknown = windows[:, 6] == UNKNOWN
+        if unknown.any():
+            starts = np.empty(int(unknown.sum()), np.int64)
+            cutty.begin_times()(windows[unknown], self.slices.directory, self.slices.rows, starts)
+            both = unknown & (windows[:, LOW] == UNKNOWN)
+            windows[unknown, 6] = starts
+            windows[both, LOW] = windows[both, 6]
+        order = (
+            np.lexsort((windows[:, STOP], windows[:, KEY]))
+            if len(self.count) > 1
+            else np.argsort(windows[:, STOP], kind="stable")
+        )
+        ordered = windows[order]
+        window_offsets = np.searchsorted(ordered[:, KEY], np.arange(len(first) + 1))
+        s = self.slices
+        slices_now = int((s.directory[:, HI]).sum())
+        program = np.empty((slices_now + 3 * len(windows) + len(first) + 1, WIDTH), np.int64)
+        n = int(
+            cutty.write()(
+                offsets,
+                row_of
+                if len(row_of) == len(first)
+                else np.concatenate([row_of, np.zeros(len(first) - len(row_of), np.int64)]),
+                first,
+                ordered,
+                window_offsets,
+                order,
+                s.directory,
+                s.rows,
+                self.plan.eager,
+                program,
+            )
+        )
+        answers = [lift.monoid.allocate(len(windows)) for lift in self.lifts]
+        for lift, partials in zip(self.lifts, answers, strict=True):
+            lift.run(program[:n], tuples, s, partials)
+        return Completed(*windows.T, answers)
+
+    # ------------------------------------------------------------------ eviction
+
+    def evict(self, horizon: Array) -> None:
+        """Drop slices that no window ending after the horizon needs; a horizon for each measure and key."""
+        s = self.slices
+        upto = s.directory[:, HI].copy()
+        cutty.keep_from()(self.specs, self.skipped, horizon, s.directory, s.rows, upto)
+        for (_, d), context, carry in zip(self.discretizers, self.contexts, self.carries, strict=True):
+            cutty.keep_positions()(d.needed_from(context, carry), s.directory, s.rows, upto)
+        s.evict(upto)
+
+    def horizon(self) -> Array:
+        """What windows that are not complete need."""
+        horizon = self.latest.copy()
+        horizon[TIME] = self.watermark
+        horizon[COUNT] = self.count
+        return horizon
+
+
+def _wider(matrix: Array, more: int, fill: int) -> Array:
+    return np.concatenate([matrix, np.full((len(matrix), more), fill, np.int64)], axis=1)
+
+
+def run_of(
+    offsets: Array, first: Array, ts: Array, columns: tuple[Array, ...], seen: Array | None, watermark: int, partial: bool
+) -> Run:
+    """A run for a discretizer, from all keys' offsets; with `seen`, of those events only."""
+    keys = np.flatnonzero(np.diff(offsets))
+    starts, at = offsets[keys], first[keys]
+    if seen is not None:
+        ts, columns = ts[seen], tuple(column[seen] for column in columns)
+        starts = np.searchsorted(seen, offsets)
+        keys = np.flatnonzero(np.diff(starts))
+        starts = starts[keys]
+        at = first[keys] + seen[starts] - offsets[keys]
+    return Run(keys, np.append(starts, len(ts)), at, ts, columns, watermark, partial)
+
+
+def _rows_of(row_of: Array, counts: Array, offsets: Array, total: int) -> Array | slice:
+    """The rows of a run; as a slice where it is everything."""
+    n = int(offsets[-1])
+    if n == total:
+        return slice(None)
+    starts = np.repeat(row_of[: len(counts)] - offsets[: len(counts)], counts)
+    return np.arange(n) + starts
+
+
+def check_measures(tuples: Tuples, names: Sequence[str]) -> None:
+    """A measure must not decrease in a key's order of events."""
+    same = tuples.key[1:] == tuples.key[:-1]
+    for name in names:
+        values = tuples.columns[name]
+        bad = np.flatnonzero(same & (values[1:] < values[:-1]))
+        if len(bad):
+            i = int(bad[0]) + 1
+            raise OutOfOrder(
+                f"the measure {name!r} decreases from {values[i - 1]} to {values[i]} at time {tuples.ts[i]}; "
+                "a measure must not decrease in the order of events of a key"
+            )

@@ -1,0 +1,288 @@
+"""From queries to what is run: the windows to find, the partials to keep, and how (Scotty 5.1, Figures 4 to 6).
+
+Equal windows are found once, equal aggregates (with equal filters) are kept once, and aggregates whose partial another
+one's contains are read from that (avg holds a sum and a count). `explain` says all of this in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.sharing import carriers, view
+from windlass.aggregates.values import ValueType
+from windlass.operator.query import Query
+from windlass.slicing import edges
+from windlass.slicing.cutty import COUNT, TIME
+from windlass.slicing.decisions import Workload, remove_tuples, split_slices, store_tuples
+from windlass.windows.predicate import Predicate
+from windlass.windows.session import SessionGap
+from windlass.windows.window import Bound, Discretizer, Periodic, Window
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A distinct window of the plan: how its windows are found."""
+
+    window: Window
+    bound: Bound
+    emit_empty: bool
+    predicate: int | None  # which mask it reads
+    measure: int  # TIME, COUNT, or 2 + the index of its column
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether its edges are fixed points in time."""
+        return self.measure == TIME and isinstance(self.bound, Periodic)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A distinct partial of the plan."""
+
+    aggregate: Aggregate
+    where: int | None  # which mask filters it
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result column of a query: which partial it is lowered from."""
+
+    aggregate: Aggregate
+    kept: int
+
+
+@dataclass
+class Plan:
+    queries: list[Query]
+    unit: str | None
+    in_order: bool
+    store: str = "auto"
+    findings: list[Finding] = field(default_factory=list)
+    finding_of: list[int] = field(default_factory=list)  # by query
+    kept: list[Kept] = field(default_factory=list)
+    outputs: list[list[Output]] = field(default_factory=list)  # by query
+    predicates: list[Predicate] = field(default_factory=list)
+    measures: list[str] = field(default_factory=list)  # columns that windows are defined on
+    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)  # of the columns that are read, once known
+
+    def __post_init__(self) -> None:
+        seen: dict[Any, int] = {}
+        for query in self.queries:
+            key = (query.window, query.emit_empty)
+            if key not in seen:
+                seen[key] = len(self.findings)
+                self.findings.append(self._finding(query))
+            self.finding_of.append(seen[key])
+        self._keep()
+        workloads = [w for q in self.queries for w in _workloads(q)]
+        self.stores_tuples = store_tuples(workloads, self.in_order)
+        self.splits = split_slices(workloads, self.in_order)
+
+    def _finding(self, query: Query) -> Finding:
+        window = query.window
+        bound = window.bind(self.unit)
+        measure = {"time": TIME, "count": COUNT}.get(window.measure)
+        if measure is None:
+            if window.measure not in self.measures:
+                self.measures.append(window.measure)
+            measure = 2 + self.measures.index(window.measure)
+        return Finding(window, bound, query.emit_empty, self._mask(window.predicate), measure)
+
+    def _mask(self, predicate: Predicate | None) -> int | None:
+        if predicate is None:
+            return None
+        if predicate not in self.predicates:
+            self.predicates.append(predicate)
+        return self.predicates.index(predicate)
+
+    def _keep(self) -> None:
+        wanted = [[(a, self._mask(q.where)) for a in q.aggregates] for q in self.queries]
+        distinct = list(dict.fromkeys((_plain(a), where) for row in wanted for a, where in row))
+        for a, where in distinct:
+            carried = any((c, where) in distinct for c in carriers(a))
+            if not carried:
+                self.kept.append(Kept(a, where))
+        self._wanted = wanted
+
+    def resolve(self, types: Mapping[str, ValueType], nullable: bool = True) -> list[Monoid]:
+        """The monoids of the kept partials, and which of them each result column is read from, for these types."""
+        # A carrier may turn out not to hold the partial for these types (the mean of big integers is no exact sum).
+        self.outputs = []
+        for row in self._wanted:
+            outputs = []
+            for a, where in row:
+                outputs.append(Output(a, self._place(_plain(a), where, types)))
+            self.outputs.append(outputs)
+        return [self._monoid(k.aggregate, types) for k in self.kept]
+
+    def _place(self, a: Aggregate, where: int | None, types: Mapping[str, ValueType]) -> int:
+        for i, k in enumerate(self.kept):
+            if k.where == where and (
+                k.aggregate == a
+                or (k.aggregate in carriers(a) and view(self._monoid(k.aggregate, types), self._monoid(a, types), a))
+            ):
+                return i
+        self.kept.append(Kept(a, where))
+        return len(self.kept) - 1
+
+    @staticmethod
+    def _monoid(a: Aggregate, types: Mapping[str, ValueType]) -> Monoid:
+        return a.monoid([types[c or ""] for c in a.columns])
+
+    def lowering(self, output: Output, monoids: Sequence[Monoid], types: Mapping[str, ValueType]) -> Monoid:
+        """The monoid whose `lower` makes this result of its partial."""
+        kept = self.kept[output.kept].aggregate
+        plain = _plain(output.aggregate)
+        if kept == plain:
+            return monoids[output.kept]
+        found = view(monoids[output.kept], self._monoid(plain, types), plain)
+        assert found is not None
+        return found
+
+    # ------------------------------------------------------------------ what it needs
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that aggregates read."""
+        return list(dict.fromkeys(c for q in self.queries for a in q.aggregates for c in a.columns if c is not None))
+
+    @property
+    def window_columns(self) -> list[str]:
+        return list(dict.fromkeys(c for f in self.findings for c in f.window.columns))
+
+    @property
+    def periodic(self) -> list[int]:
+        return [i for i, f in enumerate(self.findings) if isinstance(f.bound, Periodic)]
+
+    @property
+    def discretizers(self) -> list[int]:
+        return [i for i, f in enumerate(self.findings) if isinstance(f.bound, Discretizer)]
+
+    @property
+    def sessions(self) -> list[int]:
+        return [i for i, f in enumerate(self.findings) if isinstance(f.bound, SessionGap)]
+
+    def specs(self) -> Array:
+        """The periodic findings as kernels see them."""
+        rows = []
+        for i in self.periodic:
+            f, b = self.findings[i], self.findings[i].bound
+            assert isinstance(b, Periodic)
+            rows.append((b.origin, b.period, b.step, b.ends, b.last_only, f.measure, f.emit_empty))
+        return np.array(rows, np.int64).reshape(-1, 7)
+
+    @property
+    def eager(self) -> bool:
+        """Whether trees over slices pay: when a window combines many slices."""
+        if self.store != "auto":
+            return self.store == "eager"
+        lazy, eager = self.combine_rates()
+        return lazy > 2 * eager
+
+    def combine_rates(self) -> tuple[float, float]:
+        """⊕ a time unit to answer windows from slices, lazily and with a tree, if events are everywhere."""
+        bounds = [b for b in (self.findings[i].bound for i in self.periodic) if isinstance(b, Periodic) and b.period]
+        both = edges.begins(bounds) if self.in_order else edges.together(edges.begins(bounds), edges.ends(bounds))
+        rate = sum(1 / p for _, p, _ in both.tolist() if p) if len(bounds) else 0.0
+        lazy = eager = 2 * rate
+        for b in bounds:
+            windows, slices = b.ends / b.period, max(1.0, b.step * (b.ends + 1) / 2 * rate)
+            lazy += windows * slices
+            eager += windows * min(slices, 2 * math.log2(slices + 1))
+        return lazy, eager
+
+    # ------------------------------------------------------------------ explain
+
+    def explain(self) -> str:
+        q, f, k = len(self.queries), len(self.findings), len(self.kept)
+        wanted = sum(len(query.aggregates) for query in self.queries)
+        lines = [
+            f"{_counted(q, 'query', 'queries')} over {_counted(f, 'distinct window')}; "
+            f"{_counted(wanted, 'aggregate')} from {_counted(k, 'partial')} a slice",
+            f"  order      {'in-order: every event is a watermark' if self.in_order else 'out-of-order'}",
+            f"  slicing    {self.slicing}",
+            f"  tuples     {_decided(self.stores_tuples, 'kept', 'dropped')}",
+            f"  splits     {_decided(self.splits, 'possible', 'never')}",
+        ]
+        for query in self.queries:
+            for w in _workloads(query)[:1]:
+                how, why = remove_tuples(w, self.in_order)
+                if how != "never":
+                    lines.append(f"  removal    {query.name}: {how}: {why}")
+        lazy, eager = self.combine_rates()
+        shown = f" (⊕ to answer, relative: lazy {lazy / eager:.1f}, eager 1)" if eager else ""
+        lines.append(
+            f"  store      {'eager: a tree over the slices' if self.eager else 'lazy: slices in order'}{shown}"
+        )
+        lines += ["  windows"]
+        for i, finding in enumerate(self.findings):
+            names = [q.name for q, at in zip(self.queries, self.finding_of, strict=True) if at == i]
+            lines.append(f"    {finding.window!r} ({finding.window.context})  ← {_some(names)}")
+        lines += ["  partials"]
+        for i, kept in enumerate(self.kept):
+            where = "" if kept.where is None else f" where {self.predicates[kept.where]!r}"
+            users = [
+                q.name
+                for q, row in zip(self.queries, self._wanted, strict=True)
+                if any(
+                    w == kept.where and (_plain(a) == kept.aggregate or kept.aggregate in carriers(_plain(a)))
+                    for a, w in row
+                )
+            ]
+            lines.append(f"    {kept.aggregate!r}{where}  ← {_some(users)}")
+        return "\n".join(lines)
+
+    @property
+    def slicing(self) -> str:
+        if self.in_order:
+            return "Cutty: slices begin where windows begin"
+        if self.stores_tuples.yes:
+            return "Cutty on events put in order, again from the first change when one comes late"
+        return "general: slices between all begins and ends" + (", cut where sessions may" if self.sessions else "")
+
+
+def _plain(a: Aggregate) -> Aggregate:
+    from dataclasses import replace
+
+    return replace(a, output=None)
+
+
+def _workloads(query: Query) -> list[Workload]:
+    return [
+        Workload(
+            query.name,
+            query.window.context,
+            query.window.is_session,
+            query.window.measure,
+            a.commutative,
+            a.invertible,
+            a.selective,
+        )
+        for a in query.aggregates
+    ]
+
+
+def _decided(decision: Any, yes: str, no: str) -> str:
+    return f"{yes if decision.yes else no}: {decision.reason}"
+
+
+def _counted(n: int, one: str, many: str = "") -> str:
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def result_type(monoid: Monoid) -> pa.DataType:
+    return monoid.result

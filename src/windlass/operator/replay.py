@@ -1,0 +1,384 @@
+"""The engine for windows that need tuples: puts events in order, and goes back when one comes late (Scotty 5.1).
+
+Events wait until their place is final; then they run through the engine for events in order, once. They are kept
+as long as a late event could change a window that holds them:
+
+    closed windows     correctable or open windows     not final yet
+    ───────────────┬───────────────────────────────┬──────────────────
+                frontier                        watermark
+
+At the frontier each window type's context is kept a second time. A late event rewinds its key to there: slices are
+dropped, the key's tuples run through the engine again, and what comes out is compared with what was emitted.
+
+A query does not see an event that came too late for it (`refused`), though another query may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from windlass.operator.emitted import (
+    ALIVE,
+    BEGIN,
+    END,
+    EVENTS,
+    FINDING,
+    HIGH,
+    KEY,
+    LOW,
+    OLDEST,
+    START,
+    WIDTH,
+    YOUNGEST,
+    Emitted,
+    Rows,
+)
+from windlass.operator.lift import Lift
+from windlass.operator.ordered import Completed, Ordered, run_of
+from windlass.operator.plan import Plan
+from windlass.operator.tuples import Tuples
+from windlass.slicing import cutty
+from windlass.slicing.cutty import COUNT, TIME
+from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.windows.session import SessionGap
+from windlass.windows.window import Periodic
+
+Array = np.ndarray[Any, Any]
+
+
+class Replay:
+    """Windows over events that come in any order, with their tuples."""
+
+    def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
+        self.plan, self.lateness, self.has_sequence = plan, lateness, has_sequence
+        self.engine = Ordered(plan, lifts)
+        self.emitted = Emitted([lift.monoid for lift in lifts])
+        self.tuples: Tuples | None = None  # by key, in order
+        self.refused: dict[int, Array] = {}  # finding → which tuples came too late for it
+        self.position = np.zeros(0, np.int64)  # of each key's first tuple
+        findings = len(plan.findings)
+        self.closed = np.empty((findings, 0), np.int64)  # own upper bound of the last window that was closed
+        self.frontier = np.empty((findings, 0, 2), np.int64)  # (ts, seq) that a late event must not come before
+        self.resume = np.empty((findings, 0), np.int64)  # the position from which a rewound finding reads again
+        self.own = np.zeros((findings, 0), np.int64)  # how many events it counted before that
+        self.behind = np.empty((2 + len(plan.measures), 0), np.int64)  # values of the last event before the tuples
+        self.contexts = [c.copy() for c in self.engine.contexts]
+        self.carries = [c.copy() for c in self.engine.carries]
+
+    @property
+    def watermark(self) -> int:
+        return self.engine.watermark
+
+    def add_keys(self, keys: int) -> None:
+        before = len(self.engine.count)
+        self.engine.add_keys(keys)
+        more = len(self.engine.count) - before
+        if more:
+            self.position = np.concatenate([self.position, np.zeros(more, np.int64)])
+            self.closed = _wider(self.closed, more, LONG_AGO)
+            self.resume = _wider(self.resume, more, 0)
+            self.own = _wider(self.own, more, 0)
+            self.behind = _wider(self.behind, more, LONG_AGO)
+            shape = (len(self.frontier), more, 2)
+            self.frontier = np.concatenate([self.frontier, np.full(shape, LONG_AGO, np.int64)], axis=1)
+            self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
+
+    # ------------------------------------------------------------------ late events
+
+    def late(self, events: Tuples) -> Array:
+        """Which events come before the watermark."""
+        w = self.watermark
+        if w == LONG_AGO:
+            return np.zeros(len(events), np.bool_)
+        return events.ts <= w if self.has_sequence else events.ts < w
+
+    def accepted(self, events: Tuples, late: Array) -> Array:
+        """For each finding, which events it still accepts."""
+        accepted = np.ones((len(self.plan.findings), len(events)), np.bool_)
+        horizon = self.watermark - self.lateness
+        deep = np.flatnonzero(late & (events.ts < horizon))
+        if not len(deep):
+            return accepted
+        key, ts, seq = events.key[deep], events.ts[deep], events.seq[deep]
+        for i, finding in enumerate(self.plan.findings):
+            bound = finding.bound
+            if isinstance(bound, Periodic) and finding.is_grid:
+                accepted[i, deep] = holds(bound, ts, horizon)
+            elif isinstance(bound, SessionGap):
+                alone = (ts + bound.gap > horizon) | (ts + bound.gap >= self.watermark)
+                accepted[i, deep] = alone | self._near(i, key, ts, bound.gap)
+            else:
+                f = self.frontier[i, key]
+                accepted[i, deep] = (ts > f[:, 0]) | ((ts == f[:, 0]) & (seq >= f[:, 1]))
+        return accepted
+
+    def _near(self, i: int, key: Array, ts: Array, gap: int) -> Array:
+        """Whether an event is within the gap of one of a session that is not closed."""
+        near = np.zeros(len(ts), np.bool_)
+        if self.tuples is not None and len(self.tuples):
+            rows = np.flatnonzero(self._visible(i))
+            cutty.near()(key, ts, gap, self.tuples.key[rows], self.tuples.ts[rows], near)
+        return near
+
+    def _visible(self, i: int) -> Array:
+        """Which tuples a finding reads when its key is rewound."""
+        assert self.tuples is not None
+        key = self.tuples.key
+        seen = self._positions(key) >= self.resume[i, key]
+        if i in self.refused:
+            seen &= ~self.refused[i]
+        return np.asarray(seen)
+
+    def _positions(self, key: Array) -> Array:
+        """The position of each row of a table that is sorted by key and begins with each key's first tuple."""
+        starts = np.searchsorted(key, np.arange(len(self.position)))
+        return np.arange(len(key)) - starts[key] + self.position[key]
+
+    # ------------------------------------------------------------------ advance
+
+    def advance(self, events: Tuples, refusals: Array, late: Array, watermark: int, over: bool, partial: bool) -> Rows:
+        """Take events whose place is final, late ones among them, and give the rows that come out at this watermark.
+
+        `refusals` (findings × events) says which findings came too late for an event.
+        """
+        again = np.zeros(len(self.position), np.bool_)
+        again[events.key[late]] = True
+        self._merge(events, refusals, again)
+        assert self.tuples is not None
+        tuples = self.tuples
+        sizes = np.bincount(tuples.key, minlength=len(self.position))
+        starts = np.cumsum(sizes) - sizes
+        new = np.bincount(events.key, minlength=len(self.position))
+        counts = np.where(again, sizes, new)
+        row_of = starts + sizes - counts
+        if again.any():
+            self._rewind(np.flatnonzero(again), starts)
+        hidden = self._hidden(again, row_of, counts)
+        completed = self.engine.consume(tuples, row_of, counts, watermark, over=over, partial=partial, hidden=hidden)
+        rows = self._emit(completed, again, starts)
+        self._close(watermark, over)
+        if not over:
+            self._move_frontier(starts, sizes)
+        return rows
+
+    def _merge(self, events: Tuples, refusals: Array, again: Array) -> None:
+        """Put new events among the tuples; where late ones have shifted positions, find again where to resume."""
+        tuples = events if self.tuples is None else Tuples.concat([self.tuples, events])
+        order = tuples.order(len(self.position))
+        masks = {}
+        for i in range(len(refusals)):
+            if again.any() or i in self.refused or refusals[i].any():
+                before = self._visible(i) if self.tuples is not None else np.zeros(0, np.bool_)
+                seen = np.concatenate([before, ~refusals[i]])
+                masks[i] = seen if order is None else seen[order]
+        self.tuples = tuples if order is None else tuples.take(order)
+        self.refused = {}
+        for i, seen in masks.items():
+            if self.plan.findings[i].is_grid:
+                continue
+            position = self._positions(self.tuples.key)
+            resume = np.full(len(self.position), NEVER, np.int64)
+            rows = np.flatnonzero(seen)
+            np.minimum.at(resume, self.tuples.key[rows], position[rows])
+            end = self.position + np.bincount(self.tuples.key, minlength=len(self.position))
+            self.resume[i] = np.where(again, np.minimum(resume, end), self.resume[i])
+            refused = ~seen & (position >= self.resume[i, self.tuples.key])
+            if refused.any():
+                self.refused[i] = refused
+
+    def _rewind(self, keys: Array, starts: Array) -> None:
+        """Put keys back to where their tuples begin."""
+        e, tuples = self.engine, self.tuples
+        assert tuples is not None
+        e.slices.clear(keys)
+        e.count[keys] = self.position[keys]
+        e.latest[:, keys] = self.behind[:, keys]
+        first = starts[keys]
+        e.earliest[TIME, keys] = np.minimum(e.earliest[TIME, keys], tuples.ts[first])
+        for c, name in enumerate(self.plan.measures):
+            e.earliest[2 + c, keys] = np.minimum(e.earliest[2 + c, keys], tuples.columns[name][first])
+        horizon = self.watermark - self.lateness
+        for d, i in enumerate(e.periodic):
+            finding = self.plan.findings[i]
+            e.after[d, keys] = horizon if finding.is_grid else self.closed[i, keys]
+            if finding.measure == COUNT:
+                e.skipped[d, keys] = self.resume[i, keys] - self.own[i, keys]
+        for n in range(len(e.discretizers)):
+            e.contexts[n][keys] = self.contexts[n][keys]
+            e.carries[n] = _replaced(e.carries[n], self.carries[n], keys)
+
+    def _hidden(self, again: Array, row_of: Array, counts: Array) -> dict[int, Array]:
+        """For each discretizer that must not see all of the run's events: which ones."""
+        if not again.any() and not self.refused:
+            return {}
+        ends = np.cumsum(counts)
+        key = np.repeat(np.arange(len(counts)), counts)
+        rows = np.arange(len(key)) - (ends - counts)[key] + row_of[key]
+        hidden = {}
+        for i, _ in self.engine.discretizers:
+            mask = ~self._visible(i)[rows]
+            if mask.any():
+                hidden[i] = mask
+        return hidden
+
+    def _emit(self, completed: Completed, again: Array, starts: Array) -> Rows:
+        """Compare with what was emitted; windows that are closed stay as they are."""
+        closed = again[completed.key] & (completed.high <= self.closed[completed.finding, completed.key])
+        kept = np.flatnonzero(~closed)
+        c = completed
+        found = np.zeros((len(kept), WIDTH), np.int64)
+        for column, values in (
+            (FINDING, c.finding), (KEY, c.key), (LOW, c.low), (HIGH, c.high), (START, c.start), (END, c.end),
+            (BEGIN, c.begin),
+        ):
+            found[:, column] = values[kept]
+        found[:, EVENTS] = (c.stop - c.begin)[kept]
+        found[:, ALIVE] = 1
+        assert self.tuples is not None
+        arrival = self.tuples.arrival
+        if len(arrival):
+            row = starts[c.key[kept]] - self.position[c.key[kept]]
+            some = found[:, EVENTS] > 0
+            oldest = np.clip(row + c.begin[kept], 0, len(arrival) - 1)
+            youngest = np.clip(row + c.stop[kept] - 1, 0, len(arrival) - 1)
+            found[:, OLDEST] = np.where(some, arrival[oldest], 0)
+            found[:, YOUNGEST] = np.where(some, arrival[youngest], 0)
+        partials = [tuple(column[kept] for column in columns) for columns in c.partials]
+        return self.emitted.emit(found, partials, again)
+
+    def _close(self, watermark: int, over: bool) -> None:
+        """Windows past correction: remember how far they reach, and forget them."""
+        table = self.emitted.table
+        closed = np.ones(len(table), np.bool_) if over else table[:, END] <= watermark - self.lateness
+        gone = table[closed & (table[:, ALIVE] == 1)]
+        np.maximum.at(self.closed, (gone[:, FINDING], gone[:, KEY]), gone[:, HIGH])
+        self.emitted.close(closed)
+
+    # ------------------------------------------------------------------ the frontier
+
+    def _move_frontier(self, starts: Array, sizes: Array) -> None:
+        """Raise each finding's frontier over what is closed, and drop the tuples that are behind all of them."""
+        tuples, e = self.tuples, self.engine
+        assert tuples is not None
+        horizon = e.watermark - self.lateness
+        keys = np.arange(len(self.position))
+        recent = self.position + cutty.first_at(tuples.ts, starts, sizes, np.full(len(keys), horizon)) - starts
+        end = self.position + sizes
+        least = end.copy()
+        for i, finding in enumerate(self.plan.findings):
+            bound = finding.bound
+            if isinstance(bound, Periodic) and finding.is_grid:
+                begin = first_start(bound, horizon)
+                resume = self.position + cutty.first_at(tuples.ts, starts, sizes, np.full(len(keys), begin)) - starts
+                least = np.minimum(least, resume)
+                continue
+            begun = self._open_from(i)
+            log = self.emitted.table
+            alive = log[(log[:, FINDING] == i) & (log[:, ALIVE] == 1)]
+            np.minimum.at(begun, alive[:, KEY], alive[:, BEGIN])
+            if isinstance(bound, SessionGap):
+                resume = np.minimum(begun, end)
+            else:
+                resume = np.minimum(np.minimum(begun, recent), end)
+            row = np.clip(starts + resume - self.position, 0, max(0, len(tuples) - 1))
+            inside = resume < end
+            self.frontier[i, :, 0] = np.where(inside, tuples.ts[row] if len(tuples) else 0, horizon)
+            self.frontier[i, :, 1] = np.where(inside, tuples.seq[row] if len(tuples) else 0, LONG_AGO)
+            resume = np.minimum(resume, self._needed_from(i))
+            resume = np.maximum(resume, self.resume[i])
+            self._lag(i, resume, starts)
+            self.resume[i] = resume
+            least = np.minimum(least, resume)
+        least = np.maximum(least, self.position)
+        self._drop(least, starts)
+        e.evict(e.horizon())
+
+    def _open_from(self, i: int) -> Array:
+        """For each key, the position of the first event of the first window that is begun and not complete."""
+        e = self.engine
+        for n, (at, d) in enumerate(e.discretizers):
+            if at == i:
+                return d.open_from(e.contexts[n], e.carries[n]).copy()
+        d_ = e.periodic.index(i)
+        upto = e.slices.directory[:, 2].copy()
+        cutty.keep_from()(e.specs[d_ : d_ + 1], e.skipped[d_ : d_ + 1], e.horizon(), e.slices.directory, e.slices.rows, upto)
+        return cutty.positions_at(e.slices.directory, e.slices.rows, upto)
+
+    def _needed_from(self, i: int) -> Array:
+        e = self.engine
+        for n, (at, d) in enumerate(e.discretizers):
+            if at == i:
+                return d.needed_from(e.contexts[n], e.carries[n])
+        return np.full(len(self.position), NEVER, np.int64)
+
+    def _lag(self, i: int, resume: Array, starts: Array) -> None:
+        """Bring the context at the frontier up to where a rewound finding will read from."""
+        e, tuples = self.engine, self.tuples
+        assert tuples is not None
+        counts = resume - self.resume[i]
+        if self.plan.findings[i].measure == COUNT:
+            d = e.periodic.index(i)
+            self.own[i] = resume - e.skipped[d]
+        for n, (at, d_) in enumerate(e.discretizers):
+            if at != i or not counts.any():
+                continue
+            if isinstance(d_, SessionGap):
+                continue  # a closed session takes no part in what follows: the context stays empty
+            offsets = np.concatenate([[0], np.cumsum(counts)])
+            key = np.repeat(np.arange(len(counts)), counts)
+            rows = np.arange(len(key)) - offsets[key] + (starts + self.resume[i] - self.position)[key]
+            seen = None if i not in self.refused else np.flatnonzero(~self.refused[i][rows])
+            finding = self.plan.findings[i]
+            if finding.predicate is not None:
+                columns: tuple[Array, ...] = (tuples.masks[finding.predicate][rows],)
+            else:
+                columns = tuple(tuples.columns[name][rows] for name in finding.window.columns)
+            ts = tuples.ts[rows]
+            run = run_of(offsets, self.resume[i], ts, columns, seen, int(ts.max()), False)
+            _, _, self.carries[n] = d_.consume(run, self.contexts[n], self.carries[n])
+
+    def _drop(self, least: Array, starts: Array) -> None:
+        tuples = self.tuples
+        assert tuples is not None
+        dropped = least - self.position
+        if not dropped.any():
+            return
+        keys = np.flatnonzero(dropped)
+        last = starts[keys] + dropped[keys] - 1
+        self.behind[TIME, keys] = tuples.ts[last]
+        for c, name in enumerate(self.plan.measures):
+            self.behind[2 + c, keys] = tuples.columns[name][last]
+        kept = np.flatnonzero(self._positions(tuples.key) >= least[tuples.key])
+        self.tuples = tuples.take(kept)
+        self.refused = {i: mask[kept] for i, mask in self.refused.items() if mask[kept].any()}
+        self.position = least
+
+
+def holds(bound: Periodic, ts: Array, horizon: int) -> Array:
+    """Whether a window that ends after the horizon holds a time."""
+    size = bound.step * bound.ends
+    start = bound.origin if bound.period == 0 else bound.origin + (ts - bound.origin) // bound.period * bound.period
+    if bound.ends == 0:
+        return np.asarray(ts >= start)
+    return np.asarray((ts >= start) & (ts < start + size) & (start + size > horizon))
+
+
+def first_start(bound: Periodic, horizon: int) -> int:
+    """The start of the first window that ends after the horizon."""
+    size = bound.step * bound.ends
+    if bound.period:
+        return bound.origin + ((horizon - size - bound.origin) // bound.period + 1) * bound.period
+    return bound.origin if bound.ends == 0 or bound.origin + size > horizon else NEVER
+
+
+def _replaced(carry: Array, saved: Array, keys: Array) -> Array:
+    """A carry with the rows of some keys put back."""
+    mine = np.concatenate([carry[~np.isin(carry[:, 0], keys)], saved[np.isin(saved[:, 0], keys)]])
+    return mine[np.argsort(mine[:, 0], kind="stable")]
+
+
+def _wider(matrix: Array, more: int, fill: int) -> Array:
+    return np.concatenate([matrix, np.full((len(matrix), more), fill, np.int64)], axis=1)

@@ -1,0 +1,82 @@
+"""Events as the operator holds them: plain columns of equal length, one entry an event.
+
+`key` (id), `ts`, `seq` (what orders events of one time) and `arrival` (a number of its own for each event) are always
+there; the rest are the columns that aggregates and windows read, `valid` masks where a value may be null, and the masks
+of predicates, which are evaluated once, when an event arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from windlass.slicing.sorting import order_of
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Tuples:
+    key: Array
+    ts: Array
+    seq: Array
+    arrival: Array
+    columns: dict[str, Array] = field(default_factory=dict)
+    valid: dict[str, Array] = field(default_factory=dict)  # only of columns that have held a null
+    masks: list[Array] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def take(self, rows: Array | slice) -> Tuples:
+        return Tuples(
+            self.key[rows],
+            self.ts[rows],
+            self.seq[rows],
+            self.arrival[rows],
+            {name: values[rows] for name, values in self.columns.items()},
+            {name: values[rows] for name, values in self.valid.items()},
+            [mask[rows] for mask in self.masks],
+        )
+
+    def order(self, keys: int) -> Array | None:
+        """The order by key, and each key's by (ts, seq); None if that is the order they are in."""
+        return order_of(self.key, self.ts, self.seq, keys)
+
+    @property
+    def nbytes(self) -> int:
+        held = [self.key, self.ts, self.seq, self.arrival, *self.columns.values(), *self.valid.values(), *self.masks]
+        return sum(array.nbytes for array in held)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Tuples]) -> Tuples:
+        if len(parts) == 1:
+            return parts[0]
+        nullable = {name for part in parts for name in part.valid}
+        return cls(
+            np.concatenate([p.key for p in parts]),
+            np.concatenate([p.ts for p in parts]),
+            np.concatenate([p.seq for p in parts]),
+            np.concatenate([p.arrival for p in parts]),
+            {name: np.concatenate([p.columns[name] for p in parts]) for name in parts[0].columns},
+            {
+                name: np.concatenate([p.valid.get(name, np.ones(len(p), np.bool_)) for p in parts])
+                for name in sorted(nullable)
+            },
+            [np.concatenate([p.masks[i] for p in parts]) for i in range(len(parts[0].masks))],
+        )
+
+    def copy(self) -> Tuples:
+        """The same events in memory of their own."""
+        return Tuples(
+            self.key,
+            self.ts.copy(),
+            self.seq.copy(),
+            self.arrival,
+            {name: values.copy() for name, values in self.columns.items()},
+            {name: values.copy() for name, values in self.valid.items()},
+            [mask.copy() for mask in self.masks],
+        )

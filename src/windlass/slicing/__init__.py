@@ -1,0 +1,1 @@
+"""Cutting the stream: edges, slices, and the programs that keep their partials."""

@@ -1,0 +1,475 @@
+"""Cutty: slices begin only where windows begin (Cutty, sections 3 to 5), for events in order.
+
+    events      e0 e1 │ e2 e3 e4 │ e5 …        │ a window begins, ┊ a window ends
+    slices      ───s0─┼────s1──┊─┼──s2──       the window that ends at ┊ is s0 ⊕ (what s1 holds so far)
+
+An end is no edge: when a window ends, the slice that is open then holds just the events up to there, because events
+come in order. So a window's answer is taken in the middle of the folding, and there are never more slices than
+windows that have begun and not ended. Everything here counts in positions, an event's number in its key's order;
+a window is a range of them. In which measure a window was defined no longer matters, so windows over time, counts
+and columns share slices (Cutty, Figure 6).
+
+The steps, for a run of events: mark where windows begin (`mark_begins`, and discretizers), append the slices
+(`append`), enumerate the windows that periodic specifications have completed (`complete`), and write the program that
+folds and answers (`write`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from windlass.kernels import compiled
+from windlass.slicing.edges import LONG_AGO, NEVER, next_edge
+from windlass.slicing.instructions import ANSWER, FOLD, REPAIR
+from windlass.slicing.slices import BASE, BORN, CAPACITY, CHANGED, CLEAN, FIRST, HI, LAST, LO, MEASURES, POS, SLOT, find
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+# Columns of a periodic specification, as kernels see it.
+ORIGIN, PERIOD, STEP, ENDS, LAST_ONLY, MEASURE, EMIT_EMPTY = range(7)
+TIME, COUNT = 0, 1  # measures; 2 and above are columns
+
+# Columns of a completed window.
+WINDOW, KEY, BEGIN, STOP, LOW, HIGH = range(6)
+
+
+@cache
+def mark_begins() -> Any:
+    """`mark(offsets, values, before, started, progressions, edges, begins)`: begins[i] becomes True where an edge lies
+    between event i and the one before it, in one measure. `edges` is empty if they are not laid out."""
+
+    def mark(offsets: Any, values: Any, before: Any, started: Any, progressions: Any, edges: Any, begins: Any) -> Any:
+        for k in range(len(offsets) - 1):
+            i, stop = offsets[k], offsets[k + 1]
+            if i == stop:
+                continue
+            value = before[k]
+            if not started[k]:
+                begins[i] = True
+                value = values[i]
+                i += 1
+            if len(edges) == 0:
+                edge = next_edge(progressions, value)
+                while i < stop:
+                    if values[i] >= edge:
+                        begins[i] = True
+                        edge = next_edge(progressions, values[i])
+                    i += 1
+            else:
+                lo, hi = 0, len(edges)
+                while lo < hi:
+                    middle = (lo + hi) >> 1
+                    if edges[middle] <= value:
+                        lo = middle + 1
+                    else:
+                        hi = middle
+                edge = edges[lo] if lo < len(edges) else NEVER
+                while i < stop:
+                    if values[i] >= edge:
+                        begins[i] = True
+                        while lo < len(edges) and edges[lo] <= values[i]:
+                            lo += 1
+                        edge = edges[lo] if lo < len(edges) else NEVER
+                    i += 1
+
+    return compiled(mark)
+
+
+@cache
+def append() -> Any:
+    """`append(…)`: a slice for each event that begins one. Returns how many slots are free then."""
+
+    def append_slices(
+        offsets: Any,
+        first: Any,
+        ts: Any,
+        measures: Any,
+        begins: Any,
+        directory: Any,
+        rows: Any,
+        free: Any,
+        free_count: Any,
+        epoch: Any,
+    ) -> Any:
+        for k in range(len(offsets) - 1):
+            base, hi = directory[k, BASE], directory[k, HI]
+            for i in range(offsets[k], offsets[k + 1]):
+                if begins[i]:
+                    row = base + hi
+                    free_count -= 1
+                    rows[row, SLOT] = free[free_count]
+                    rows[row, FIRST] = ts[i]
+                    rows[row, POS] = first[k] + i - offsets[k]
+                    rows[row, BORN] = rows[row, CHANGED] = epoch
+                    for c in range(measures.shape[0]):
+                        rows[row, MEASURES + c] = measures[c, i]
+                    hi += 1
+            if offsets[k + 1] > offsets[k]:
+                rows[base + hi - 1, LAST] = ts[offsets[k + 1] - 1]
+            directory[k, HI] = hi
+        return free_count
+
+    return compiled(append_slices)
+
+
+def position(values: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """The first of lo:hi where the values, which ascend, are at least value; else hi."""
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if values[middle] < value:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+def index_of(c: Any, coordinates: Any, i0: Any, i1: Any, at: Any, value: Any) -> Any:
+    """The first event of a key's run i0:i1 that is at value or beyond in measure c; `at` is the first one's count."""
+    if c == COUNT:
+        return i0 + min(i1 - i0, max(0, value - at))
+    return position(coordinates[c], i0, i1, value)
+
+
+@cache
+def complete() -> Any:
+    """`complete(…, out)`: the windows of periodic specifications that end in (after, upto]. Returns how many there are and
+    writes as many as `out` has room for, so it is called twice.
+
+    `earliest` and `latest` are the values of a key's first and last event in each measure, `previous` of the last one
+    before this run; `skipped` is how many of a key's positions a specification does not count (late events that came
+    too late for it). `after` is by specification, the others by measure."""
+
+    def put(out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any) -> Any:
+        if n < out.shape[0]:
+            out[n, WINDOW] = window
+            out[n, KEY] = key
+            out[n, BEGIN] = begin
+            out[n, STOP] = stop
+            out[n, LOW] = low
+            out[n, HIGH] = high
+        return n + 1
+
+    def complete_windows(
+        specs: Any,
+        offsets: Any,
+        first: Any,
+        skipped: Any,
+        coordinates: Any,
+        after: Any,
+        upto: Any,
+        earliest: Any,
+        latest: Any,
+        previous: Any,
+        directory: Any,
+        rows: Any,
+        out: Any,
+    ) -> Any:
+        n = 0
+        for d in range(specs.shape[0]):
+            o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
+            c, empty = specs[d, MEASURE], specs[d, EMIT_EMPTY]
+            field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
+            for k in range(len(offsets) - 1):
+                lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
+                if latest[c, k] < earliest[c, k] or (lo == hi and not empty):
+                    continue
+                shift = skipped[d, k] if c == COUNT else 0
+                i0, i1, at = offsets[k], offsets[k + 1], first[k] - shift
+                a, b, newest = after[d, k], upto[c, k], latest[c, k] - shift
+                if b != NEVER:
+                    b -= shift
+                if ends == 0:  # a landmark: an end counts only if an event fell in the step before it
+                    value, i = previous[c, k], i0
+                    if value != LONG_AGO:
+                        value -= shift
+                    while True:
+                        if value < o:
+                            i = index_of(c, coordinates, i0, i1, at, o)
+                        else:
+                            end = o + ((value - o) // step + 1) * step
+                            if end > b:
+                                break
+                            i = index_of(c, coordinates, i0, i1, at, end)
+                            if end > a:
+                                r = find(rows, field, lo, hi, o + shift)
+                                n = put(out, n, d, k, rows[r, POS], first[k] + i - i0, o, end)
+                        if i == i1:
+                            break
+                        value = at + i - i0 if c == COUNT else coordinates[c, i]
+                    continue
+                size = ends * step
+                a = max(a, earliest[c, k])  # no window that ends by then holds an event
+                begun = NEVER
+                if b == NEVER or not empty:
+                    begun = newest
+                    b = min(b, begun + size)
+                w = 0 if p == 0 else (a - size - o) // p + 1
+                if c == COUNT and p > 0:
+                    w = max(w, -(o // p))  # positions begin at 0
+                while True:
+                    s = o + w * p
+                    if s + step > b or s > begun:
+                        break
+                    r = find(rows, field, lo, hi, s + shift)
+                    value = NEVER
+                    if r < hi:
+                        value = rows[r, field] - shift
+                    if value >= s + size and not empty:  # nothing in there: on to the first window that has an event
+                        if r == hi or p == 0:
+                            break
+                        w = (value - size - o) // p + 1
+                        continue
+                    for j in range(max(1, (a - s) // step + 1), ends + 1):
+                        e = s + j * step
+                        if e > b:
+                            break
+                        if value < e or empty:
+                            stop = first[k] + index_of(c, coordinates, i0, i1, at, e) - i0
+                            n = put(out, n, d, k, rows[r, POS] if value < e else stop, stop, s, e)
+                    if p == 0:
+                        break
+                    w += 1
+        return n
+
+    return compiled(complete_windows)
+
+
+@cache
+def keep_from() -> Any:
+    """`keep(specs, skipped, horizon, directory, rows, upto)`: lowers upto[key] to the first slice that a window which ends
+    after the horizon may still need, a horizon for each measure and key."""
+
+    def keep(specs: Any, skipped: Any, horizon: Any, directory: Any, rows: Any, upto: Any) -> Any:
+        for d in range(specs.shape[0]):
+            o, p, size, c = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP] * specs[d, ENDS], specs[d, MEASURE]
+            field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
+            for k in range(len(upto)):
+                base, h = directory[k, BASE], horizon[c, k]
+                shift = skipped[d, k] if c == COUNT else 0
+                start = o
+                if p > 0 and h > LONG_AGO + size:
+                    start = o + ((h - size - o) // p + 1) * p
+                elif p > 0:
+                    start = h
+                elif size > 0 and o + size <= h:
+                    continue
+                r = find(rows, field, base + directory[k, LO], base + directory[k, HI], start + shift)
+                upto[k] = min(upto[k], r - base)
+
+    return compiled(keep)
+
+
+@cache
+def write() -> Any:
+    """`write(…, program)`: fold the run's events into their slices and answer each window when its last event is in.
+    Windows are sorted by key and STOP; `rank` is the row of each one's answer. Returns the program's length."""
+
+    def write_program(
+        offsets: Any,
+        row_of: Any,
+        first: Any,
+        windows: Any,
+        window_offsets: Any,
+        rank: Any,
+        directory: Any,
+        rows: Any,
+        eager: Any,
+        program: Any,
+    ) -> Any:
+        n = 0
+        for k in range(len(offsets) - 1):
+            w, last_window = window_offsets[k], window_offsets[k + 1]
+            at, count = first[k], offsets[k + 1] - offsets[k]
+            if w == last_window and count == 0:
+                continue
+            base = directory[k, BASE]
+            lo, hi = base + directory[k, LO], base + directory[k, HI]
+            r = find(rows, POS, lo, hi, at) - 1  # the slice that is open
+            here, end = at, at + count
+            while True:
+                next_slice = rows[r + 1, POS] if r + 1 < hi else NEVER
+                next_stop = windows[w, STOP] if w < last_window else NEVER
+                upto = min(end, next_slice, next_stop)
+                if upto > here and r >= lo:
+                    i = row_of[k] + here - at
+                    program[n, 0] = FOLD
+                    program[n, 1] = rows[r, SLOT]
+                    program[n, 2] = i
+                    program[n, 3] = i + upto - here
+                    program[n, 4] = 1 if rows[r, POS] == here else 0
+                    n += 1
+                here = max(here, upto)
+                while w < last_window and windows[w, STOP] <= here:
+                    begin = windows[w, BEGIN]
+                    q = r + 1 - base
+                    p = q if begin >= windows[w, STOP] else find(rows, POS, lo, r + 1, begin) - base
+                    if eager and q - p > 2:
+                        clean = max(directory[k, CLEAN], directory[k, LO])
+                        if clean < q - 1:
+                            program[n, 0] = REPAIR
+                            program[n, 1] = base
+                            program[n, 2] = directory[k, CAPACITY]
+                            program[n, 3] = clean
+                            program[n, 4] = q - 1
+                            program[n, 5] = directory[k, LO]
+                            program[n, 6] = q - 1
+                            n += 1
+                            directory[k, CLEAN] = q - 1
+                    program[n, 0] = ANSWER
+                    program[n, 1] = rank[w]
+                    program[n, 2] = base
+                    program[n, 3] = directory[k, CAPACITY]
+                    program[n, 4] = p
+                    program[n, 5] = q
+                    n += 1
+                    w += 1
+                if next_slice == here:
+                    r += 1
+                elif here == end:
+                    break
+        return n
+
+    return compiled(write_program)
+
+
+@cache
+def begin_times() -> Any:
+    """`times(windows, directory, rows, out)`: the time of each window's first event."""
+
+    def times(windows: Any, directory: Any, rows: Any, out: Any) -> Any:
+        for i in range(len(out)):
+            k = windows[i, KEY]
+            base = directory[k, BASE]
+            r = find(rows, POS, base + directory[k, LO], base + directory[k, HI], windows[i, BEGIN])
+            out[i] = rows[r, FIRST]
+
+    return compiled(times)
+
+
+@cache
+def keep_positions() -> Any:
+    """`keep(positions, directory, rows, upto)`: lowers upto[key] to the slice that holds a position."""
+
+    def keep(positions: Any, directory: Any, rows: Any, upto: Any) -> Any:
+        for k in range(min(len(positions), len(upto))):
+            if positions[k] != NEVER:
+                base = directory[k, BASE]
+                lo = base + directory[k, LO]
+                r = find(rows, POS, lo, base + directory[k, HI], positions[k] + 1) - 1
+                upto[k] = min(upto[k], max(r, lo) - base)
+
+    return compiled(keep)
+
+
+@cache
+def inside() -> Any:
+    """`inside(begins, directory, rows, out)`: whether a position lies inside of a slice rather than at its begin."""
+
+    def is_inside(begins: Any, directory: Any, rows: Any, out: Any) -> Any:
+        for i in range(len(out)):
+            k, begin = begins[i, 0], begins[i, 1]
+            base = directory[k, BASE]
+            lo, hi = base + directory[k, LO], base + directory[k, HI]
+            r = find(rows, POS, lo, hi, begin)
+            out[i] = r > lo and (r == hi or rows[r, POS] != begin)
+
+    return compiled(is_inside)
+
+
+@cache
+def split() -> Any:
+    """`split(begins, row_of, first, ts, measures, …, program)`: split the slices that hold these positions, and fold both parts
+    again. `begins` is sorted by key and position. Returns the program's length and how many slots are free then."""
+
+    def refold(program: Any, n: Any, slot: Any, i: Any, stop: Any) -> Any:
+        program[n, 0] = FOLD
+        program[n, 1] = slot
+        program[n, 2] = i
+        program[n, 3] = stop
+        program[n, 4] = 1
+        return n + 1
+
+    def split_slices(
+        begins: Any,
+        row_of: Any,
+        first: Any,
+        ts: Any,
+        measures: Any,
+        directory: Any,
+        rows: Any,
+        free: Any,
+        free_count: Any,
+        program: Any,
+    ) -> Any:
+        n = 0
+        for i in range(len(begins)):
+            k, begin = begins[i, 0], begins[i, 1]
+            base = directory[k, BASE]
+            hi = base + directory[k, HI]
+            r = find(rows, POS, base + directory[k, LO], hi, begin)  # the slice after the one to split
+            stop = rows[r, POS] if r < hi else first[k]
+            for j in range(hi, r, -1):
+                for field in range(rows.shape[1]):
+                    rows[j, field] = rows[j - 1, field]
+            for field in range(rows.shape[1]):
+                rows[r, field] = rows[r - 1, field]
+            free_count -= 1
+            here = row_of[k] - first[k]  # the row of the event at position 0, if it were still there
+            rows[r, SLOT] = free[free_count]
+            rows[r, POS] = begin
+            rows[r, FIRST] = ts[here + begin]
+            for c in range(measures.shape[0]):
+                rows[r, MEASURES + c] = measures[c, here + begin]
+            directory[k, HI] += 1
+            directory[k, CLEAN] = min(directory[k, CLEAN], r - 1 - base)
+            n = refold(program, n, rows[r - 1, SLOT], here + rows[r - 1, POS], here + begin)
+            n = refold(program, n, rows[r, SLOT], here + begin, here + stop)
+        return n, free_count
+
+    return compiled(split_slices)
+
+
+@cache
+def near() -> Any:
+    """`near(key, ts, gap, keys, times, out)`: whether one of the events (keys, times), which are in order, is of the
+    same key and within the gap of each (key, ts)."""
+
+    def is_near(key: Any, ts: Any, gap: Any, keys: Any, times: Any, out: Any) -> Any:
+        for i in range(len(ts)):
+            lo, hi = 0, len(keys)
+            while lo < hi:  # the first event of the key that is not before ts - gap
+                middle = (lo + hi) >> 1
+                if keys[middle] < key[i] or (keys[middle] == key[i] and times[middle] < ts[i] - gap):
+                    lo = middle + 1
+                else:
+                    hi = middle
+            out[i] = lo < len(keys) and keys[lo] == key[i] and times[lo] <= ts[i] + gap
+
+    return compiled(is_near)
+
+
+def first_at(ts: Integers, starts: Integers, sizes: Integers, values: Integers) -> Integers:
+    """In each stretch starts[i] … + sizes[i] of ascending times, the first row that is not before values[i]."""
+    out = np.empty(len(starts), np.int64)
+    _first_at()(ts, starts, sizes, values, out)
+    return out
+
+
+@cache
+def _first_at() -> Any:
+    def search(ts: Any, starts: Any, sizes: Any, values: Any, out: Any) -> Any:
+        for i in range(len(out)):
+            out[i] = position(ts, starts[i], starts[i] + sizes[i], values[i])
+
+    return compiled(search)
+
+
+def positions_at(directory: Integers, rows: Integers, upto: Integers) -> Integers:
+    """The position at which each key's slice number `upto` begins; NEVER if there is no such slice."""
+    out = np.full(len(upto), NEVER, np.int64)
+    some = np.flatnonzero(upto < directory[:, HI])
+    out[some] = rows[directory[some, BASE] + upto[some], POS]
+    return out

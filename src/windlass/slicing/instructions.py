@@ -1,0 +1,4 @@
+"""The instructions of a slice program: what each word of a row means is in `program`."""
+
+FOLD, MERGE, REPAIR, ANSWER = range(4)
+WIDTH = 7  # words an instruction

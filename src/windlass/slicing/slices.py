@@ -1,0 +1,189 @@
+"""Slices: the rows that say what a slice is, one run of rows a key, all in one matrix.
+
+A slice is a row of integers (Scotty 5.2): the edges START and END between which it lies, the times FIRST and LAST of its
+earliest and latest event, the POSition of its first event in the key's order, the SLOT of its partials, when it
+was BORN and last CHANGED (the number of the watermark), and the values of other measures at its first event.
+
+A key's rows are contiguous and in order, so a window is a range of rows and its begin is found by bisection:
+
+    directory   key → base, lo, hi, capacity          rows  …│  ·  s0 s1 s2 s3  ·  ·  ·│…
+                                                             base  lo          hi      base + capacity
+
+A run that is full slides down if its front half is free, else it moves to a place twice as large; both are paid for by
+the slices that came since. Slots are stable: rows move, partials do not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from windlass.kernels import compiled
+
+START, END, FIRST, LAST, POS, SLOT, BORN, CHANGED = range(8)
+BARRIER = 8  # sessions with a gap up to this do not reach from here to the slice before
+MEASURES = 9  # values of other measures at the slice's first event follow
+
+BASE, LO, HI, CAPACITY, CLEAN = range(5)  # of a directory entry; CLEAN: the tree is right for rows before it
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+_SMALLEST = 4
+
+
+class Slices:
+    """The slices of all keys, without their partials."""
+
+    def __init__(self, measures: int = 0) -> None:
+        self.directory: Integers = np.zeros((0, 5), np.int64)
+        self.rows: Integers = np.empty((0, MEASURES + measures), np.int64)
+        self.top = 0  # rows handed out
+        self.free: Integers = np.empty(0, np.int64)  # slots that are not in use, as a stack
+        self.free_count = 0
+        self.slots = 0  # slots there are; partials need that much room
+
+    def __len__(self) -> int:
+        """Slices alive."""
+        return self.slots - self.free_count
+
+    def add_keys(self, keys: int) -> None:
+        missing = keys - len(self.directory)
+        if missing > 0:
+            grown = max(keys, 2 * len(self.directory), 16) - len(self.directory)
+            self.directory = np.concatenate([self.directory, np.zeros((grown, 5), np.int64)])
+
+    def reserve(self, keys: Integers, more: Integers) -> None:
+        """Make room for `more[i]` slices of `keys[i]` each, and for as many slots."""
+        if len(keys) == 0:
+            return
+        needed = int(_room()(self.directory, keys, more))
+        if self.top + needed > len(self.rows):
+            self._compact(needed)
+        self.top = int(_make_room()(self.directory, self.rows, keys, more, self.top))
+        self._reserve_slots(int(more.sum()))
+
+    def _reserve_slots(self, more: int) -> None:
+        missing = more - self.free_count
+        if missing > 0:
+            grown = max(missing, self.slots, 64)
+            free = np.empty(self.slots + grown, np.int64)
+            free[:grown] = np.arange(self.slots + grown - 1, self.slots - 1, -1)  # the lowest on top
+            free[grown : grown + self.free_count] = self.free[: self.free_count]
+            self.free, self.free_count, self.slots = free, self.free_count + grown, self.slots + grown
+
+    def _compact(self, more: int) -> None:
+        """Move all runs to a new matrix, without the room that moving runs have left behind."""
+        live = int((self.directory[:, CAPACITY]).sum())
+        rows = np.empty((max(2 * (live + more), 64), self.rows.shape[1]), np.int64)
+        self.top = int(_move_runs()(self.directory, self.rows, rows))
+        self.rows = rows
+
+    def evict(self, upto: Integers) -> None:
+        """Drop each key's rows below position-in-run `upto[key]` and give their slots back."""
+        self.free_count = int(_evict()(self.directory, self.rows, upto, self.free, self.free_count))
+
+    def clear(self, keys: Integers) -> None:
+        """Drop all slices of these keys."""
+        upto = self.directory[:, LO].copy()
+        upto[keys] = self.directory[keys, HI]
+        self.evict(upto)
+
+    @property
+    def nbytes(self) -> int:
+        """What the slices take, without partials: rows in use and the directory."""
+        live = int((self.directory[:, HI] - self.directory[:, LO]).sum())
+        return live * self.rows.shape[1] * 8 + self.directory.nbytes
+
+
+def find(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """The first of the rows lo:hi whose field is at least value, else hi."""
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if rows[middle, field] < value:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+def _power_of_two(n: Any) -> Any:
+    size = _SMALLEST
+    while size < n:
+        size *= 2
+    return size
+
+
+def _fits(entry: Any, more: Any) -> Any:
+    """Whether a run has room for more rows: behind its last, or once it has slid down over a free front half."""
+    if entry[HI] + more <= entry[CAPACITY]:
+        return True
+    return 2 * entry[LO] >= entry[CAPACITY] and entry[HI] - entry[LO] + more <= entry[CAPACITY]
+
+
+@cache
+def _room() -> Any:
+    def room(directory: Any, keys: Any, more: Any) -> Any:
+        total = 0
+        for i in range(len(keys)):
+            entry = directory[keys[i]]
+            if not _fits(entry, more[i]):
+                total += _power_of_two(entry[HI] - entry[LO] + more[i])
+        return total
+
+    return compiled(room)
+
+
+@cache
+def _make_room() -> Any:
+    def make_room(directory: Any, rows: Any, keys: Any, more: Any, top: Any) -> Any:
+        for i in range(len(keys)):
+            entry = directory[keys[i]]
+            if entry[HI] + more[i] <= entry[CAPACITY]:
+                continue
+            target, size = entry[BASE], entry[HI] - entry[LO]
+            if not _fits(entry, more[i]):
+                target = top
+                entry[CAPACITY] = _power_of_two(size + more[i])
+                top += entry[CAPACITY]
+            source = entry[BASE] + entry[LO]
+            for j in range(size):
+                for field in range(rows.shape[1]):
+                    rows[target + j, field] = rows[source + j, field]
+            entry[BASE], entry[LO], entry[HI], entry[CLEAN] = target, 0, size, 0
+        return top
+
+    return compiled(make_room)
+
+
+@cache
+def _move_runs() -> Any:
+    def move_runs(directory: Any, rows: Any, moved: Any) -> Any:
+        top = 0
+        for k in range(len(directory)):
+            entry = directory[k]
+            for j in range(entry[LO], entry[HI]):
+                for field in range(rows.shape[1]):
+                    moved[top + j, field] = rows[entry[BASE] + j, field]
+            entry[BASE] = top
+            entry[CLEAN] = 0  # the tree stays behind
+            top += entry[CAPACITY]
+        return top
+
+    return compiled(move_runs)
+
+
+@cache
+def _evict() -> Any:
+    def evict(directory: Any, rows: Any, upto: Any, free: Any, count: Any) -> Any:
+        for k in range(len(directory)):
+            entry = directory[k]
+            while entry[LO] < upto[k]:
+                free[count] = rows[entry[BASE] + entry[LO], SLOT]
+                count += 1
+                entry[LO] += 1
+            if entry[LO] == entry[HI] and entry[LO] > 0:
+                entry[LO] = entry[HI] = entry[CLEAN] = 0
+        return count
+
+    return compiled(evict)

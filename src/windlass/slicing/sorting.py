@@ -1,0 +1,96 @@
+"""Putting events in order: by key, then time, then sequence; stable, and free if they already are.
+
+Times of a batch lie close together, so they are sorted by their digits (radix sort, least significant first): a few
+passes over the batch, whatever its disorder.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from windlass.kernels import compiled
+
+Array = np.ndarray[Any, Any]
+_BITS = 11
+
+
+def order_of(key: Array, ts: Array, seq: Array, keys: int) -> Array | None:
+    """The permutation that sorts by (key, ts, seq); None if there is nothing to do.
+
+    `seq` ascends with arrival unless the user gave a column, so it is only looked at where it does not.
+    """
+    if len(ts) < 2 or _sorted()(key, ts, seq):
+        return None
+    order = np.arange(len(ts))
+    if not _ascending(seq):
+        order = _by(seq, order)
+    if not _ascending(ts[order]):
+        order = _by(ts, order)
+    if keys > 1 and not _ascending(key[order]):
+        order = _by(key, order)
+    return order
+
+
+def _ascending(values: Array) -> bool:
+    return bool(_is_ascending()(values))
+
+
+def _by(values: Array, order: Array) -> Array:
+    """Sort an order further by values, keeping it among equal ones."""
+    least = int(values.min())
+    bits = int(values.max() - least).bit_length() if int(values.max()) - least < 2**63 else 64
+    if bits > 5 * _BITS:
+        return order[np.argsort(values[order], kind="stable")]
+    other, counts = np.empty_like(order), np.empty(1 << _BITS, np.int64)
+    for shift in range(0, bits, _BITS):
+        _radix_pass()(values, least, shift, order, other, counts)
+        order, other = other, order
+    return order
+
+
+@cache
+def _sorted() -> Any:
+    def in_order(key: Any, ts: Any, seq: Any) -> Any:
+        for i in range(1, len(ts)):
+            if key[i] != key[i - 1]:
+                if key[i] < key[i - 1]:
+                    return False
+            elif ts[i] < ts[i - 1] or (ts[i] == ts[i - 1] and seq[i] < seq[i - 1]):
+                return False
+        return True
+
+    return compiled(in_order)
+
+
+@cache
+def _is_ascending() -> Any:
+    def is_ascending(values: Any) -> Any:
+        for i in range(1, len(values)):
+            if values[i] < values[i - 1]:
+                return False
+        return True
+
+    return compiled(is_ascending)
+
+
+@cache
+def _radix_pass() -> Any:
+    def radix_pass(values: Any, least: Any, shift: Any, order: Any, out: Any, counts: Any) -> Any:
+        counts[:] = 0
+        mask = len(counts) - 1
+        for i in range(len(order)):
+            counts[((values[i] - least) >> shift) & mask] += 1
+        total = 0
+        for digit in range(len(counts)):
+            count = counts[digit]
+            counts[digit] = total
+            total += count
+        for i in range(len(order)):
+            digit = ((values[order[i]] - least) >> shift) & mask
+            out[counts[digit]] = order[i]
+            counts[digit] += 1
+
+    return compiled(radix_pass)
