@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("case", nargs="*", help=f"one of {', '.join(NAMES)}; all of them if none is named")
     parser.add_argument(
-        "--quick", action="store_true", help="small sizes, about a minute; results go to benchmarks/quick"
+        "--quick", action="store_true", help="small sizes, a few minutes; results go to benchmarks/quick"
     )
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--plot", action="store_true", help="only draw again from the result files")
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.list:
         for name in NAMES:
-            print(f"{name:14} {load(name).TITLE}")
+            print(f"{name:18} {load(name).TITLE}")
         return 0
     unknown = [name for name in options.case if name not in NAMES]
     if unknown:

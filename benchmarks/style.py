@@ -29,6 +29,26 @@ COLOURS = {
 MARKERS = dict(zip(COLOURS, "xsD^ov*PdX+", strict=True))
 DASHES = {"NumPy": ":", "Polars": "--", "DuckDB": "-."}
 
+# The operator, and the papers' alternatives to slicing.
+COLOURS |= {
+    "Windlass": "#0072B2",
+    "Windlass lazy": "#0072B2",
+    "Windlass eager": "#56B4E9",
+    "Cutty": "#009E73",
+    "Pairs": "#66A61E",
+    "Pairs+": "#1B7837",
+    "Buckets": "#D55E00",
+    "Tuple buckets": "#CC79A7",
+    "Tuple buffer": "#E69F00",
+    "Aggregate tree": "#8C510A",
+    "RA": "#8C510A",
+    "Naive": "#999999",
+    "Polars, panes": "#777777",
+    "DuckDB, panes": "#555555",
+}
+MARKERS |= dict(zip(list(COLOURS)[len(MARKERS) :], "ooPsdDxvX^^.X+", strict=True))
+DASHES |= {"Polars, panes": ":", "DuckDB, panes": ":"}
+
 plt.rcParams.update(
     {
         "font.size": 9,

@@ -17,7 +17,27 @@ from typing import TypeVar
 
 from benchmarks.workloads import SEED
 
-NAMES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
+STORES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
+SLICING = (
+    "slicing_in_order",
+    "slicing_disorder",
+    "slicing_memory",
+    "slicing_latency",
+    "slicing_order",
+    "slicing_functions",
+    "slicing_median",
+    "slicing_split",
+    "slicing_measures",
+    "slicing_dashboard",
+    "slicing_periodic",
+    "slicing_marked",
+    "slicing_buckets",
+    "slicing_peers",
+    "slicing_keys",
+    "slicing_sessions",
+    "slicing_counts",
+)
+NAMES = STORES + SLICING
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]
