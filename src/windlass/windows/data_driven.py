@@ -48,13 +48,7 @@ class DataDriven(Window):
         object.__setattr__(self, "columns", column_names("DataDriven", self.columns))
 
     def bind(self, unit: str | None) -> Ruled:
-        rule = self.rule
-
-        def step(state: Any, ts: Any, *values: Any) -> Any:
-            size, slide = rule(ts, *values)
-            return state, size, slide
-
-        return Ruled(Steps(self, step, (), ("size", "slide"), least=1))
+        return Ruled(Steps(self, self.rule, None, ("size", "slide"), least=1))
 
 
 # The context of a key: the position after its last event; whether there was one; its time; the last beginning.

@@ -7,6 +7,7 @@ an instant as an integer or as ISO text in UTC. So "60s", timedelta(minutes=1) a
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -105,7 +106,9 @@ def measure_name(window: str, measure: Any) -> str:
 
 def column_names(window: str, columns: Any) -> tuple[str, ...]:
     """Names of columns; a single one may be given by itself."""
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if isinstance(columns, str):
+        columns = (columns,)
+    names = tuple(columns) if isinstance(columns, Iterable) else (columns,)
     for name in names:
         if not isinstance(name, str):
             raise WrongType(f"the columns of {window} are names, got {name!r}")

@@ -56,14 +56,21 @@ def state_types(window: str, state: Any) -> tuple[str, ...]:
 
 
 class Steps:
-    """A step function of so many values, its initial state, and its two answers: their names and least values."""
+    """A step function, its initial state, and the names and the least value of its two answers. Without a state it is a
+    rule, which neither takes nor returns one: `rule(ts, *values) -> (a, b)`."""
 
     def __init__(
-        self, window: Window, step: Callable[..., Any], state: tuple[Number, ...], answers: tuple[str, str], least: int
+        self,
+        window: Window,
+        step: Callable[..., Any],
+        state: tuple[Number, ...] | None,
+        answers: tuple[str, str],
+        least: int,
     ) -> None:
-        self.window, self.step, self.state, self.answers, self.least = str(window), step, state, answers, least
+        self.window, self.step, self.answers, self.least = str(window), step, answers, least
         self.values = len(window.columns)
-        self.types = state_types(self.window, state)
+        self.is_rule, self.state = state is None, state or ()
+        self.types = state_types(self.window, self.state)
         self.reason: str | None = None  # why it runs interpreted
         self._kernel: Callable[..., Any] | None = None
         self._allocates = False
@@ -76,9 +83,10 @@ class Steps:
         `seen` says which keys have one."""
         if len(run.columns) != self.values:
             raise InvalidArgument(f"{self.window} takes {self.values} column(s), got {len(run.columns)}")
-        words = context[run.keys]
-        state = self._states(words, seen, first)
         answers = np.empty(len(run.ts), np.int64), np.empty(len(run.ts), np.int64)
+        if len(run.ts) == 0:
+            return answers
+        state = self._states(context[run.keys], seen, first)
         self._run(run, state, answers)
         for name, answer in zip(self.answers, answers, strict=True):
             for i in np.flatnonzero(answer < self.least)[:1]:
@@ -135,15 +143,23 @@ class Steps:
                     answers[1][i] = b
                 store_state(states, r, state)
 
-        return take_steps
+        def apply_rule(offsets: Any, ts: Any, columns: Any, states: Any, answers: Any) -> Any:
+            for i in range(len(ts)):
+                _, a, b = fitted(step(ts[i], *load_values(columns, i)))
+                answers[0][i] = a
+                answers[1][i] = b
+
+        return apply_rule if self.is_rule else take_steps
 
     def _exactly(self) -> Callable[..., Any]:
         """For compiled code: what a step returns in exactly the state's types; another type does not compile."""
-        state = "".join(f"exact_{type_}(x[0][{k}], {k}), " for k, type_ in enumerate(self.types))
+        words = "".join(f"s{k}, " for k in range(len(self.types)))
+        state = "".join(f"exact_{type_}(s{k}, {k}), " for k, type_ in enumerate(self.types))
         source = (
             "def fitted(x):\n"
-            "    state, a, b = x\n"
-            f"    return ({state}), exact_int64(a, {_ANSWERS}), exact_int64(b, {_ANSWERS + 1})\n"
+            + ("    a, b = x\n" if self.is_rule else "    state, a, b = x\n")
+            + (f"    {words}= state\n" if words else "")  # unpacked, because that also checks their number
+            + f"    return ({state}), exact_int64(a, {_ANSWERS}), exact_int64(b, {_ANSWERS + 1})\n"
         )
         scope: dict[str, Any] = {function.__name__: function for function in _EXACT.values()}
         exec(source, scope)
@@ -152,12 +168,13 @@ class Steps:
 
     def _checked(self, x: Any) -> Any:
         """For interpreted code: the same, checked one by one."""
-        a, b = self.answers
+        if self.is_rule and isinstance(x, tuple):
+            x = ((), *x)
         if not isinstance(x, tuple) or len(x) != 3 or not isinstance(x[0], tuple) or len(x[0]) != len(self.state):
-            raise WrongType(
-                f"the function of {self.window} must return (state, {a}, {b}), where the state is a tuple "
-                f"of {len(self.state)} number(s), got {x!r}"
-            )
+            wanted = list(self.answers)
+            if not self.is_rule:
+                wanted.insert(0, f"a tuple of {len(self.state)} number(s) as state")
+            raise WrongType(f"the function of {self.window} must return ({', '.join(wanted)}), got {x!r}")
         state = tuple(
             self._number(value, type_, k) for k, (value, type_) in enumerate(zip(x[0], self.types, strict=True))
         )
@@ -193,5 +210,13 @@ class Steps:
         warnings.warn(
             f"the function of {self.window} runs interpreted, which is slower: {reason}",
             InterpretedWindow,
-            stacklevel=2,
+            stacklevel=_outside(),
         )
+
+
+def _outside() -> int:
+    """The stack level, for a warning of the caller's, of the first line that is not Windlass's own."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "windlass":
+        frame, level = frame.f_back, level + 1
+    return level

@@ -159,8 +159,8 @@ class Discretizer(Bound):
         if there is none."""
 
     def needed_from(self, context: Array, carry: Array) -> Array:
-        """For each key, the position of the first event so far that a window yet to complete may hold; if there is none,
-        FOREVER or the position of an event that is still to come. At most `open_from`."""
+        """For each key, the position of the first event so far that a window yet to complete may hold; if there is
+        none, FOREVER or the position of an event that is still to come. At most `open_from`."""
         return self.open_from(context, carry)
 
     def no_carry(self) -> Array:
