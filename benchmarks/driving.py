@@ -36,6 +36,7 @@ class Course:
     times: list[float] = field(default_factory=list)
     first_batch: float = 0.0
     results: int = 0
+    reading: list[float] = field(default_factory=list)  # for each batch since the first lap began, of the operator
 
     def lap(self) -> None:
         feed = self.make()
@@ -85,6 +86,7 @@ def rows(courses: dict[str, Course], **labels: Any) -> Iterable[Row]:
             "events_per_second": round(course.rate),
             "seconds": [round(t, 5) for t in course.times],
             "first_batch_seconds": round(course.first_batch, 4),
+            "reading_seconds": round(sum(course.reading) / (len(course.times) + 1), 5),
         }
 
 
@@ -106,28 +108,34 @@ def queries(windows: Windows, *aggregates: Aggregate) -> list[Any]:
 def operator(asked: list[Any], *, delay: int | None = None, every: int = SECOND, **options: Any) -> Any:
     """In order, or with watermarks that lag by `delay` and rise each `every` of event time."""
     if delay is None:
-        return windlass.Operator(asked, order="in-order", **options)
-    return windlass.Operator(asked, watermarks=windlass.Watermarks(delay=delay, every=every), **options)
+        return windlass.Operator(asked, time="ts", order="in-order", **options)
+    return windlass.Operator(asked, time="ts", watermarks=windlass.Watermarks(delay=delay, every=every), **options)
 
 
 def operator_course(
     stream: Stream, asked: list[Any], *, size: int = BATCH, patience: float = 1.0, **options: Any
 ) -> Course:
+    reading: list[float] = []
+
     def make() -> Callable[[Any], int]:
         op = operator(asked, **options)
 
         def feed(batch: Any) -> int:
             op.process(batch)
-            return read(op.advance())
+            results = op.advance()
+            start = time.perf_counter()
+            number = read(results)
+            reading.append(time.perf_counter() - start)
+            return number
 
         return feed
 
-    return Course(make, stream.batches(size), len, patience)
+    return Course(make, stream.batches(size), len, patience, reading=reading)
 
 
 def read(results: Any) -> int:
-    """Have every result as Arrow columns; how many there are."""
-    return sum(len(table) for table in tables_of(results).values())
+    """Have every result in one Arrow table; how many there are."""
+    return len(results.to_arrow())
 
 
 def tables_of(results: Any) -> dict[str, Any]:

@@ -77,12 +77,15 @@ def football(n: int, seed: int = SEED, *, gaps: bool = True) -> Stream:
     return Stream(ts, _reflected(path, places))
 
 
-def machine(n: int, seed: int = SEED) -> Stream:
-    """A reading that stays on one of 37 levels for half a second on average, then moves to a level nearby."""
+def machine(n: int, seed: int = SEED, *, rate: int = RATE["machine"]) -> Stream:
+    """A reading that stays on one of 37 levels for half a second on average, then moves to a level nearby.
+
+    `rate`: events a second. Scotty raises it by tuples made from the original ones.
+    """
     rng = np.random.default_rng(seed)
-    moves = np.where(rng.random(n) < 1 / (0.5 * RATE["machine"]), rng.integers(-6, 7, n), 0)
+    moves = np.where(rng.random(n) < 1 / (0.5 * rate), rng.integers(-6, 7, n), 0)
     levels = DISTINCT["machine"]
-    ts = np.arange(n) * (SECOND // RATE["machine"])
+    ts = np.arange(n) * (SECOND // rate)
     return Stream(ts, _reflected(np.cumsum(moves) + levels // 2, levels))
 
 

@@ -26,7 +26,7 @@ from benchmarks.baselines.baseline import (
 from benchmarks.baselines.schedule import Batch
 from benchmarks.baselines.sessions import bounds_only, dropping, joining
 from benchmarks.baselines.tree import covering, repairing, setting
-from benchmarks.baselines.tuples import lower_bound
+from benchmarks.baselines.tuples import lower_bound, move_up
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
 
@@ -142,10 +142,10 @@ def _run(m: Monoid, by_count: bool, in_order: bool, with_sessions: bool) -> Any:
                     times[p] = t
                     updates += set_leaf(tree, leaves, p, lift(values[i]))
                 else:
-                    while p > head and times[p - 1] > t:
-                        times[p] = times[p - 1]
-                        store(tree, leaves + p, load(tree, leaves + p - 1))
-                        p -= 1
+                    p = lower_bound(times, head, tail, t + 1)
+                    move_up(times, p, tail)
+                    for j in range(leaves + tail, leaves + p, -1):
+                        store(tree, j, load(tree, j - 1))
                     times[p] = t
                     store(tree, leaves + p, lift(values[i]))
                     updates += repair(tree, leaves, p, tail)

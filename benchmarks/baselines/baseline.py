@@ -13,6 +13,7 @@ from windlass import agg
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import kernel
 from windlass.aggregates.values import INT64, ValueType
+from windlass.kernels import compiled
 
 Array = np.ndarray
 
@@ -121,7 +122,19 @@ class Baseline:
         """The loop for this aggregate, compiled once for all baselines of one kind."""
         if self._interpreted:
             return make(self.monoid, *flags)
+        if not self.monoid.is_compiled:  # the kernel selects instead of combining, and never touches a partial
+            return _holistic(make, self.aggregate.name, *flags)
         return kernel(self.monoid, lambda: make(self.monoid, *flags), "baseline", make.__module__, *flags)
+
+
+_holistic_kernels: dict[Any, Callable[..., Any]] = {}
+
+
+def _holistic(make: Callable[..., Any], *flags: Any) -> Callable[..., Any]:
+    key = (make.__module__, *flags)
+    if key not in _holistic_kernels:
+        _holistic_kernels[key] = compiled(make(None, *flags[1:]))
+    return _holistic_kernels[key]
 
 
 def grown(array: Array, size: int) -> Array:

@@ -73,7 +73,7 @@ class TupleBuckets(Baseline):
         self._scratch = grown(self._scratch, int(self._filled.max(initial=0)) + n)
 
 
-def _run(m: Monoid, by_count: bool) -> Any:
+def _run(m: Monoid | None, by_count: bool) -> Any:
     answer = over_tuples(m)
 
     def run(

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.baselines.baseline import BASE, FINAL, HEAD, MERGES, SESSIONS, TAIL, TAKEN, Array, Baseline, grown
 from benchmarks.baselines.schedule import Batch
 from benchmarks.baselines.sessions import bounds_only, dropping, joining
-from benchmarks.baselines.tuples import lower_bound, over_tuples
+from benchmarks.baselines.tuples import lower_bound, move_up, over_tuples
 from windlass.aggregates.monoid import Monoid
 
 
@@ -71,7 +71,7 @@ class TupleBuffer(Baseline):
         h[HEAD], h[TAIL] = head, tail
 
 
-def _run(m: Monoid, by_count: bool, in_order: bool, with_sessions: bool) -> Any:
+def _run(m: Monoid | None, by_count: bool, in_order: bool, with_sessions: bool) -> Any:
     answer = over_tuples(m)
     join, drop_first = joining(*bounds_only), dropping(*bounds_only[:2])
 
@@ -97,9 +97,10 @@ def _run(m: Monoid, by_count: bool, in_order: bool, with_sessions: bool) -> Any:
         for mark in range(len(marks[0])):
             while i < marks[0][mark]:
                 t, p = ts[i], tail
-                while p > head and times[p - 1] > t:
-                    times[p], kept[p] = times[p - 1], kept[p - 1]
-                    p -= 1
+                if p > head and times[p - 1] > t:
+                    p = lower_bound(times, head, tail, t + 1)
+                    move_up(times, p, tail)
+                    move_up(kept, p, tail)
                 times[p], kept[p] = t, values[i]
                 tail += 1
                 i += 1

@@ -25,7 +25,7 @@ WATERMARKS = {"delay": 2 * SECOND, "every": SECOND}
 def run(scale: Scale) -> Iterator[Row]:
     n = scale.pick(1 << 20, 1 << 14)
     size, patience = scale.pick(streams.BATCH, 1 << 12), scale.pick(0.5, 0.05)
-    datasets = {"football": streams.football(n, scale.seed), "machine": streams.machine(n, scale.seed)}
+    datasets = {"football": streams.football(n, scale.seed), "machine": streams.machine(n, scale.seed, rate=2000)}
     for data, ordered in datasets.items():
         stream = streams.disordered(ordered, seed=scale.seed)
         for number in scale.pick((1, 10, 20, 50, 100, 200, 500, 1000), (1, 20)):

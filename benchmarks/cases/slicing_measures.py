@@ -24,7 +24,7 @@ WATERMARKS = {"delay": 2 * SECOND, "every": SECOND}
 
 
 def run(scale: Scale) -> Iterator[Row]:
-    stream = streams.disordered(streams.football(scale.pick(1 << 20, 1 << 14), scale.seed), seed=scale.seed)
+    stream = streams.disordered(streams.football(scale.pick(1 << 20, 1 << 15), scale.seed), seed=scale.seed)
     options: dict[str, Any] = {"size": scale.pick(streams.BATCH, 1 << 12), "patience": scale.pick(0.5, 0.05)}
     options |= WATERMARKS
     for measure in ("time", "count"):
@@ -33,7 +33,7 @@ def run(scale: Scale) -> Iterator[Row]:
             windows = windows_on(measure, number)
             asked = driving.queries(windows, agg.sum("value"))
             if number <= 20:
-                _compare(stream.head(scale.pick(1 << 16, 1 << 13)), measure, windows, asked)
+                _compare(stream.head(1 << 16), measure, windows, asked)
             courses = {driving.OPERATOR: driving.operator_course(stream, asked, **options)}
             for name in OTHERS[measure]:
                 courses[name] = driving.baseline_course(name, stream, windows, agg.sum("value"), **options)

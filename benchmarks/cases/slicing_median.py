@@ -24,8 +24,9 @@ WATERMARKS = {"delay": 2 * SECOND, "every": SECOND}
 
 def run(scale: Scale) -> Iterator[Row]:
     n, size, patience = scale.pick(1 << 19, 1 << 14), scale.pick(streams.BATCH, 1 << 12), scale.pick(0.7, 0.05)
-    for data, generate in (("football", streams.football), ("machine", streams.machine)):
-        stream = streams.disordered(generate(n, scale.seed), seed=scale.seed)
+    datasets = {"football": streams.football(n, scale.seed), "machine": streams.machine(n, scale.seed, rate=2000)}
+    for data, ordered in datasets.items():
+        stream = streams.disordered(ordered, seed=scale.seed)
         for number in scale.pick((1, 5, 10, 20, 50, 100), (5,)):
             scale.say(f"{data}, {number} windows")
             windows = Windows(tuple(Periodic(length, length) for length in streams.tumbling_lengths(number)))

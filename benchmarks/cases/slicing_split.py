@@ -51,7 +51,7 @@ def run(scale: Scale) -> Iterator[Row]:
 def _late(aggregate: Aggregate, size: int, seed: int, *, split: bool) -> float:
     """Seconds for one late event in the middle of a slice, and the watermark after it."""
     values = np.random.default_rng(seed).integers(0, 84_232, size)
-    op = windlass.Operator([windlass.Query("q0", windlass.Punctuation("mark"), aggregate)])
+    op = windlass.Operator([windlass.Query("q0", windlass.Punctuation("mark"), aggregate)], time="ts")
 
     def events(ts: Any, value: Any, mark: Any) -> pa.Table:
         return pa.table({"ts": np.asarray(ts), "value": np.asarray(value), "mark": np.asarray(mark, np.bool_)})
