@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from windows.streams import Event, Found, Stream, check, run_of, streams, times
 
 from windlass.windows import LastN, Punctuation, Session, SlideByTuple, Snapshot, ThresholdFrame
-from windlass.windows.window import FOREVER
+from windlass.windows.window import FOREVER, Run
 
 small = st.integers(1, 8)
 
@@ -109,3 +109,25 @@ def test_the_end_of_time_is_no_edge() -> None:
             total, done = total + len(windows), until
             assert (windows.end >= FOREVER - 5).all()
         assert total == expected, window
+
+
+def test_a_query_that_does_not_see_all_events_counts_its_own() -> None:
+    """Positions may begin later and jump between runs: a query that was added, or an event that it did not accept.
+
+    position   7   8   –   10  11
+    time       0   1       2   3        the event at position 9 is not seen
+    """
+    cuts = [(1, [0, 1], 7), (9, [2, 3], 10)]
+    for window, expected in (
+        (SlideByTuple(1, 2), [(7, 8), (10, 11)]),
+        (LastN(9, 2), [(7, 9), (7, 12)]),
+        (Session(1), [(7, 12)]),
+        (Snapshot(1), [(7, 8), (8, 9), (10, 11), (11, 12)]),
+    ):
+        bound, found = window.bind(None), []
+        context, carry = np.zeros((1, bound.width), np.int64), bound.no_carry()
+        for watermark, ts, position in cuts:
+            run = Run(np.array([0]), np.array([0, 2]), np.array([position]), np.array(ts), (), watermark)
+            _, windows, carry = bound.consume(run, context, carry)
+            found += zip(windows.first.tolist(), windows.stop.tolist(), strict=True)
+        assert found == expected, window

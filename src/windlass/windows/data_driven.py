@@ -83,16 +83,17 @@ def _find_ruled(partial: Any, events: Any, context: Any, carry: Any, queue: Any,
         c, tail = take_up(carry, c, key, queue, base)
         head = base
         if r < len(keys) and keys[r] == key:
-            stop = positions[r]
+            stop = context[key, _STOP]
             for i in range(offsets[r], offsets[r + 1]):
+                at = positions[r] + i - offsets[r]
                 while head < tail and later(queue[head, 2], size[i]) <= ts[i]:
                     n = emit(found, n, key, queue[head, 1], stop, queue[head, 2], ts[i])
                     head += 1
                 if not context[key, _SEEN] or ts[i] >= later(context[key, _BEGAN], slide[i]):
-                    tail = begin(queue, tail, key, stop, ts[i])
+                    tail = begin(queue, tail, key, at, ts[i])
                     context[key, _SEEN], context[key, _BEGAN] = 1, ts[i]
                     begins[i] = True
-                stop += 1
+                stop = at + 1
             context[key, _STOP], context[key, _LAST] = stop, ts[offsets[r + 1] - 1]
             r += 1
         if partial:

@@ -84,9 +84,9 @@ def _find_last(last_n: Any, every: Any, watermark: Any, events: Any, context: An
     n = r = 0
     for key in range(len(context)):
         if r < len(keys) and keys[r] == key:
-            stop = positions[r]
+            stop = context[key, _STOP]
             if not context[key, _SEEN]:
-                context[key, _SEEN], context[key, _FROM] = 1, stop
+                context[key, _SEEN], context[key, _FROM] = 1, positions[r]
             for i in range(offsets[r], offsets[r + 1]):
                 if context[key, _DUE] and ts[i] >= context[key, _EDGE]:
                     first = max(stop - last_n, context[key, _FROM])
@@ -94,7 +94,7 @@ def _find_last(last_n: Any, every: Any, watermark: Any, events: Any, context: An
                     context[key, _DUE] = 0
                 if not context[key, _DUE]:
                     context[key, _DUE], context[key, _EDGE] = 1, later(ts[i], every - ts[i] % every)
-                stop += 1
+                stop = positions[r] + i - offsets[r] + 1
             context[key, _STOP] = stop
             r += 1
         if context[key, _DUE] and watermark >= context[key, _EDGE]:

@@ -60,15 +60,16 @@ def _find_punctuated(partial: Any, events: Any, context: Any, begins: Any, found
     n = r = 0
     for key in range(len(context)):
         if r < len(keys) and keys[r] == key:
-            stop = positions[r]
+            stop = context[key, STOP]
             for i in range(offsets[r], offsets[r + 1]):
+                at = positions[r] + i - offsets[r]
                 if context[key, OPEN] and met[i]:
                     n = emit(found, n, key, context[key, FIRST], stop, context[key, START], ts[i])
                     context[key, OPEN] = 0
                 if not context[key, OPEN]:
-                    context[key, OPEN], context[key, FIRST], context[key, START] = 1, stop, ts[i]
+                    context[key, OPEN], context[key, FIRST], context[key, START] = 1, at, ts[i]
                     begins[i] = True
-                stop += 1
+                stop = at + 1
             context[key, STOP], context[key, LAST] = stop, ts[offsets[r + 1] - 1]
             r += 1
         if partial and context[key, OPEN]:

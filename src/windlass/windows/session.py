@@ -66,16 +66,15 @@ def _find_sessions(gap: Any, watermark: Any, events: Any, context: Any, begins: 
         is_open, first, stop = context[key, OPEN], context[key, FIRST], context[key, STOP]
         start, last = context[key, START], context[key, LAST]
         if r < len(keys) and keys[r] == key:
-            stop = positions[r]
             for i in range(offsets[r], offsets[r + 1]):
+                at = positions[r] + i - offsets[r]
                 if is_open and ts[i] > later(last, gap):
                     n = emit(found, n, key, first, stop, start, later(last, gap))
                     is_open = 0
                 if not is_open:
-                    is_open, first, start = 1, stop, ts[i]
+                    is_open, first, start = 1, at, ts[i]
                     begins[i] = True
-                last = ts[i]
-                stop += 1
+                last, stop = ts[i], at + 1
             r += 1
         elif not is_open:
             continue

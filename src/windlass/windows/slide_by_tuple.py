@@ -45,14 +45,14 @@ class SlideByTuple(Window):
         return OpenedByEvents(in_unit(f"the size of {self}", self.size, unit), self.every)
 
 
-# The context of a key: the position after its last event; whether there was one; its time; the position of the first
-# event of that time.
-_STOP, _SEEN, _LAST, _TIED = range(4)
+# The context of a key: the position after its last event; how many there were, which differs where a query does not see
+# all of them; the time of the last one; the position of the first event of that time.
+_STOP, _COUNT, _LAST, _TIED = range(4)
 
 
 @dataclass(frozen=True)
 class OpenedByEvents(ManyOpen):
-    """Windows [ts, ts + size) of the events at positions 0, every, 2·every, …"""
+    """Windows [ts, ts + size) of the events number 0, every, 2·every, …"""
 
     size: int
     every: int
@@ -68,7 +68,7 @@ class OpenedByEvents(ManyOpen):
 
     def needed_from(self, context: Array, carry: Array) -> Array:
         # Another event of the last one's time may open a window that holds all of that time.
-        tied = np.where(context[:, _SEEN] != 0, context[:, _TIED], FOREVER)
+        tied = np.where(context[:, _COUNT] != 0, context[:, _TIED], FOREVER)
         return np.minimum(self.open_from(context, carry), tied)
 
     def describe(self) -> str:
@@ -85,23 +85,28 @@ def _find_opened(
         head = base
         stop = context[key, _STOP]
         if r < len(keys) and keys[r] == key:
-            stop, tied, last = positions[r], context[key, _TIED], context[key, _LAST]
-            is_tied = context[key, _SEEN] != 0
+            count, last, tied = context[key, _COUNT], context[key, _LAST], context[key, _TIED]
             ahead = offsets[r] - positions[r]  # from a position to the place in the run
             for i in range(offsets[r], offsets[r + 1]):
-                if not is_tied or ts[i] != last:
-                    tied, last, is_tied = stop, ts[i], True
+                if count == 0 or ts[i] != last:
+                    tied, last = i - ahead, ts[i]
                 while head < tail and later(queue[head, 2], size) <= last:
                     n = emit(found, n, key, queue[head, 1], stop, queue[head, 2], later(queue[head, 2], size))
                     head += 1
-                if stop % every == 0 and (head == tail or queue[tail - 1, 2] != last):
+                if count % every == 0 and (head == tail or queue[tail - 1, 2] != last):
                     tail = begin(queue, tail, key, tied, last)
                     if tied >= positions[r]:
                         begins[tied + ahead] = True
-                stop += 1
+                count += 1
+                stop = i - ahead + 1
             if last >= watermark and tied >= positions[r]:
                 begins[tied + ahead] = True  # an event of the same time may yet open a window that begins here
-            context[key, _STOP], context[key, _SEEN], context[key, _LAST], context[key, _TIED] = stop, 1, last, tied
+            context[key, _STOP], context[key, _COUNT], context[key, _LAST], context[key, _TIED] = (
+                stop,
+                count,
+                last,
+                tied,
+            )
             r += 1
         while head < tail and later(queue[head, 2], size) <= watermark:
             n = emit(found, n, key, queue[head, 1], stop, queue[head, 2], later(queue[head, 2], size))

@@ -75,15 +75,15 @@ def _find_stretches(
         head = base
         stop, edge = context[key, _STOP], context[key, _EDGE]
         if r < len(keys) and keys[r] == key:
-            stop = positions[r]
             for i in range(offsets[r], offsets[r + 1]):
+                at = positions[r] + i - offsets[r]
                 n, head, edge = _bury(lifetime, ts[i], key, stop, edge, queue, head, tail, found, n)
                 if head == tail or queue[tail - 1, 2] != ts[i]:
                     if head < tail and edge < ts[i]:
                         n = emit(found, n, key, queue[head, 1], stop, edge, ts[i])
-                    tail, edge = begin(queue, tail, key, stop, ts[i]), ts[i]
+                    tail, edge = begin(queue, tail, key, at, ts[i]), ts[i]
                     begins[i] = True
-                stop += 1
+                stop = at + 1
             r += 1
         n, head, edge = _bury(lifetime, watermark, key, stop, edge, queue, head, tail, found, n)
         context[key, _STOP], context[key, _EDGE] = stop, edge

@@ -67,16 +67,17 @@ def _find_frames(min_size: Any, partial: Any, events: Any, context: Any, begins:
     n = r = 0
     for key in range(len(context)):
         if r < len(keys) and keys[r] == key:
-            stop = positions[r]
+            stop = context[key, STOP]
             for i in range(offsets[r], offsets[r + 1]):
+                at = positions[r] + i - offsets[r]
                 if met[i] and not context[key, OPEN]:
-                    context[key, OPEN], context[key, FIRST], context[key, START] = 1, stop, ts[i]
+                    context[key, OPEN], context[key, FIRST], context[key, START] = 1, at, ts[i]
                     begins[i] = True
                 elif not met[i] and context[key, OPEN]:
                     if stop - context[key, FIRST] >= min_size:
                         n = emit(found, n, key, context[key, FIRST], stop, context[key, START], ts[i])
                     context[key, OPEN] = 0
-                stop += 1
+                stop = at + 1
             context[key, STOP], context[key, LAST] = stop, ts[offsets[r + 1] - 1]
             r += 1
         if partial and context[key, OPEN] and context[key, STOP] - context[key, FIRST] >= min_size:

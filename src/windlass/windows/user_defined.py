@@ -147,14 +147,15 @@ def _find_marked(partial: Any, events: Any, context: Any, carry: Any, queue: Any
         c, tail = take_up(carry, c, key, queue, base)
         head = base
         if r < len(keys) and keys[r] == key:
-            stop = positions[r]
+            stop = context[key, _STOP]
             for i in range(offsets[r], offsets[r + 1]):
+                at = positions[r] + i - offsets[r]
                 for _ in range(min(ends[i], tail - head)):
                     n = emit(found, n, key, queue[head, 1], stop, queue[head, 2], ts[i])
                     head += 1
                 for _ in range(begins[i]):
-                    tail = begin(queue, tail, key, stop, ts[i])
-                stop += 1
+                    tail = begin(queue, tail, key, at, ts[i])
+                stop = at + 1
             context[key, _STOP], context[key, _SEEN], context[key, _LAST] = stop, 1, ts[offsets[r + 1] - 1]
             r += 1
         if partial:

@@ -104,7 +104,8 @@ class Periodic(Bound):
 
 @dataclass
 class Run:
-    """Events in order, contiguous per key. The events of a key follow those of its earlier runs."""
+    """Events in order, contiguous per key. The events of a key follow those of its earlier runs; between runs positions
+    may be left out, whose events the window does not see."""
 
     keys: Array  # int64[m]: the ids of the keys that have events here, ascending
     offsets: Array  # int64[m + 1]: key keys[i] has the events offsets[i]:offsets[i + 1], at least one
