@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="the bench extra is not installed")
 
-from benchmarks import report, run
+from benchmarks import driving, report, run
+from benchmarks.cases import NAMES, load
 
 
 def test_a_quick_case_leaves_results_a_plot_and_figures_for_the_document(tmp_path, capsys):
@@ -34,3 +35,28 @@ def test_the_cases_are_listed_and_unknown_ones_refused(capsys):
     with pytest.raises(SystemExit):
         run.main(["no_such_case"])
     assert "no such case" in capsys.readouterr().err
+
+
+def test_a_quick_case_of_the_operator_compares_answers_and_races(tmp_path):
+    assert run.main(["slicing_in_order", "--quick", "--into", str(tmp_path)]) == 0
+
+    rows = json.loads((tmp_path / "results" / "slicing_in_order.json").read_text())["rows"]
+    assert {row["technique"] for row in rows} >= {"Windlass lazy", "Windlass eager", "Cutty", "Buckets"}
+    assert all(row["events_per_second"] > 0 and len(row["seconds"]) == 3 for row in rows)
+    assert (tmp_path / "plots" / "slicing_in_order.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_case_has_what_the_harness_asks_for(name):
+    case = load(name)
+    assert case.TITLE and case.__doc__
+    assert all(callable(getattr(case, function)) for function in ("run", "tables", "findings", "draw"))
+
+
+def test_answers_that_differ_stop_a_comparison():
+    driving.agree({"a": [(0, 0, 10, 1.0)], "b": [(0, 0, 10, 1.0)]})
+    for wrong in ([(0, 0, 10, 2.0)], [(0, 0, 20, 1.0)], []):
+        with pytest.raises(AssertionError, match="b gives"):
+            driving.agree({"a": [(0, 0, 10, 1.0)], "b": wrong})
+    with pytest.raises(AssertionError, match="no answer at all"):
+        driving.agree({"a": [], "b": []})
