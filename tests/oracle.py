@@ -850,6 +850,7 @@ class Running:
         self.since = since  # windows that begin up to here are not its own
         self.horizon = -math.inf  # the last watermark less the lateness
         self.tracks: dict[tuple[Any, ...], Track] = {}
+        self.shared: set[tuple[Any, ...]] = set()  # (query, key, low, high) that were the bounds of several windows
 
     @property
     def fixed(self) -> bool:
@@ -898,6 +899,8 @@ class Running:
             stood += without_events(self.window, final, w)
         stood = [window for window in stood if window.start > self.since]
         now = [window for window in stood if window.due and (window.complete or partial)]
+        bounds = Counter(map(bounds_of, now))
+        self.shared |= {(self.query.name, key, *pair) for pair, windows in bounds.items() if windows > 1}
         rows = list(self.compare(key, track, [window for window in now if not self.is_closed(track, window)]))
         self.close(track, stood, w)
         return rows
@@ -1017,6 +1020,12 @@ class Stream:
         """The expired events since the last call."""
         expired, self.undelivered = self.undelivered, []
         return expired
+
+    @property
+    def shared(self) -> set[tuple[Any, ...]]:
+        """(query, key, low, high) that were the bounds of several windows: with equal times, windows of zero length, or
+        those of a function that begins or emits several. Which of them is a revision of which is not defined."""
+        return {bounds for running in self.running for bounds in running.shared}
 
     def add(self, query: Query) -> None:
         self.running.append(Running(query, self.lateness, self.greatest))

@@ -106,7 +106,7 @@ def test_batches_do_not_matter(asked: list[Asked], key: tuple[str, ...], latenes
             for batch in [[row] for row in events] if cut else [events]:
                 operator.process(table(batch))
             out.append(operator_rows(operator.advance(step.watermark), asked, key))
-            out.append(operator.late().column("id").to_pylist())
+            out.append([row["id"] for row in operator.late().to_pylist()])
         out.append(operator_rows(operator.finish(), asked, key))
         return out
 
