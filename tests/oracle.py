@@ -744,7 +744,9 @@ def last_ns(window: LastN, events: list[Event], w: float) -> list[Standing]:
     for edge in sorted({(event.ts // window.every + 1) * window.every for event in events}):
         held = [event for event in events if event.ts < edge][-window.n :]
         found.append(Standing(held[0].ts, edge, held[0].ts, edge, held, w >= edge, True, edge))
-    return found
+    # The last events there are belong to a window to come, at whatever edge.
+    last = events[-window.n :]
+    return found + ([Standing(last[0].ts, math.inf, last[0].ts, math.inf, last, False, False)] if last else [])
 
 
 def snapshots(window: Snapshot, events: list[Event], w: float) -> list[Standing]:
@@ -896,7 +898,12 @@ class Running:
         final = [event for event in track.events if event.ts <= w]
         stood = standing(self.window, final, w)
         if self.query.emit_empty and self.fixed:
-            stood += without_events(self.window, final, w)
+            empty = without_events(self.window, final, w)
+            if w == math.inf:  # what came out at the last watermark stays
+                known = set(map(bounds_of, empty))
+                before = without_events(self.window, final, self.horizon + self.lateness)
+                empty += [window for window in before if bounds_of(window) not in known]
+            stood += empty
         stood = [window for window in stood if window.start > self.since]
         now = [window for window in stood if window.due and (window.complete or partial)]
         bounds = Counter(map(bounds_of, now))

@@ -21,7 +21,7 @@ from windlass.slicing import cutty, edges
 from windlass.slicing.cutty import BEGIN, COUNT, HIGH, KEY, LOW, STOP, TIME, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
-from windlass.slicing.slices import HI, Slices
+from windlass.slicing.slices import HI, LO, Slices
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
 Array = np.ndarray[Any, Any]
@@ -56,6 +56,7 @@ class Ordered:
         self.discretizers: list[tuple[int, Discretizer]] = [
             (i, b) for i in plan.discretizers if isinstance(b := plan.findings[i].bound, Discretizer)
         ]
+        self.splits = any(d.splits for _, d in self.discretizers)
         bounds = [plan.findings[i].bound for i in self.periodic]
         self.begins = [
             edges.begins([b for b in bounds if isinstance(b, Periodic) and self._measure(b) == c])
@@ -107,8 +108,12 @@ class Ordered:
         over: bool = False,
         partial: bool = False,
         hidden: dict[int, Array] | None = None,
+        held_from: Array | None = None,
     ) -> Completed:
-        """Take, for each key k, the events in rows row_of[k] … row_of[k] + counts[k] - 1, which follow all earlier ones."""
+        """Take, for each key k, the events in rows row_of[k] … row_of[k] + counts[k] - 1, which follow all earlier ones.
+
+        Where slices may be split, `held_from` is the position of the first event of each key that is in `tuples`.
+        """
         self.epoch += 1
         offsets = np.zeros(len(self.count) + 1, np.int64)
         np.cumsum(counts, out=offsets[1 : len(counts) + 1])
@@ -120,8 +125,11 @@ class Ordered:
         begins = np.zeros(int(offsets[-1]), np.bool_)
         self._mark(coordinates, offsets, first, previous, begins)
         windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
-        if any(d.splits for _, d in self.discretizers):
-            self._split(tuples, row_of, first, windows)
+        if self.splits:
+            without = np.flatnonzero((self.slices.directory[:, LO] == self.slices.directory[:, HI]) & (np.diff(offsets) > 0))
+            begins[offsets[without]] = True  # a window may begin anywhere, so every event is in a slice
+            assert held_from is not None
+            self._split(tuples, row_of, first, held_from, windows)
         self._append(coordinates, offsets, first, begins)
         self._arrive(coordinates, offsets, counts)
         windows.insert(0, self._complete(coordinates, offsets, first, previous, watermark, over, partial))
@@ -208,7 +216,7 @@ class Ordered:
             found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds], axis=1))
         return found
 
-    def _split(self, tuples: Tuples, row_of: Array, first: Array, found: list[Array]) -> None:
+    def _split(self, tuples: Tuples, row_of: Array, first: Array, held_from: Array, found: list[Array]) -> None:
         """Split slices of earlier runs where a window begins inside of one: both parts are folded again (Scotty 5.2)."""
         windows = np.concatenate(found)
         old = (windows[:, BEGIN] < first[windows[:, KEY]]) & (windows[:, STOP] > windows[:, BEGIN])
@@ -223,7 +231,7 @@ class Ordered:
         s.reserve(keys, more)
         program = np.empty((2 * len(begins), WIDTH), np.int64)
         n, s.free_count = cutty.split()(
-            begins, row_of, first, tuples.ts, self._coordinates(tuples, slice(None))[2:], s.directory, s.rows, s.free, s.free_count, program
+            begins, row_of, first, held_from, tuples.ts, self._coordinates(tuples, slice(None))[2:], s.directory, s.rows, s.free, s.free_count, program
         )
         for lift in self.lifts:
             lift.run(program[:n], tuples, s, lift.monoid.allocate(0))

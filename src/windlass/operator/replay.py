@@ -61,6 +61,7 @@ class Replay:
         self.position = np.zeros(0, np.int64)  # of each key's first tuple
         findings = len(plan.findings)
         self.closed = np.empty((findings, 0), np.int64)  # own upper bound of the last window that was closed
+        self.closed_low = np.empty((findings, 0), np.int64)  # and its lower one: windows end in the order they begin
         self.frontier = np.empty((findings, 0, 2), np.int64)  # (ts, seq) that a late event must not come before
         self.resume = np.empty((findings, 0), np.int64)  # the position from which a rewound finding reads again
         self.own = np.zeros((findings, 0), np.int64)  # how many events it counted before that
@@ -79,11 +80,14 @@ class Replay:
         if more:
             self.position = np.concatenate([self.position, np.zeros(more, np.int64)])
             self.closed = _wider(self.closed, more, LONG_AGO)
+            self.closed_low = _wider(self.closed_low, more, LONG_AGO)
             self.resume = _wider(self.resume, more, 0)
             self.own = _wider(self.own, more, 0)
             self.behind = _wider(self.behind, more, LONG_AGO)
-            shape = (len(self.frontier), more, 2)
-            self.frontier = np.concatenate([self.frontier, np.full(shape, LONG_AGO, np.int64)], axis=1)
+            fresh = np.full((len(self.frontier), more, 2), LONG_AGO, np.int64)
+            if self.watermark != LONG_AGO:
+                fresh[:, :, 0] = self.watermark - self.lateness  # a key without windows
+            self.frontier = np.concatenate([self.frontier, fresh], axis=1)
             self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
 
     # ------------------------------------------------------------------ late events
@@ -157,7 +161,9 @@ class Replay:
         if again.any():
             self._rewind(np.flatnonzero(again), starts)
         hidden = self._hidden(again, row_of, counts)
-        completed = self.engine.consume(tuples, row_of, counts, watermark, over=over, partial=partial, hidden=hidden)
+        completed = self.engine.consume(
+            tuples, row_of, counts, watermark, over=over, partial=partial, hidden=hidden, held_from=self.position
+        )
         rows = self._emit(completed, again, starts)
         self._close(watermark, over)
         if not over:
@@ -226,7 +232,9 @@ class Replay:
 
     def _emit(self, completed: Completed, again: Array, starts: Array) -> Rows:
         """Compare with what was emitted; windows that are closed stay as they are."""
-        closed = again[completed.key] & (completed.high <= self.closed[completed.finding, completed.key])
+        high, low = (bound[completed.finding, completed.key] for bound in (self.closed, self.closed_low))
+        closed = (completed.high < high) | ((completed.high == high) & (completed.low <= low))
+        closed &= again[completed.key]
         kept = np.flatnonzero(~closed)
         c = completed
         found = np.zeros((len(kept), WIDTH), np.int64)
@@ -254,7 +262,9 @@ class Replay:
         table = self.emitted.table
         closed = np.ones(len(table), np.bool_) if over else table[:, END] <= watermark - self.lateness
         gone = table[closed & (table[:, ALIVE] == 1)]
-        np.maximum.at(self.closed, (gone[:, FINDING], gone[:, KEY]), gone[:, HIGH])
+        gone = gone[np.lexsort((gone[:, LOW], gone[:, HIGH]))]  # the last assignment wins
+        self.closed[gone[:, FINDING], gone[:, KEY]] = gone[:, HIGH]
+        self.closed_low[gone[:, FINDING], gone[:, KEY]] = gone[:, LOW]
         self.emitted.close(closed)
 
     # ------------------------------------------------------------------ the frontier
@@ -292,6 +302,9 @@ class Replay:
             self._lag(i, resume, starts)
             self.resume[i] = resume
             least = np.minimum(least, resume)
+            for n, (at, d) in enumerate(e.discretizers):
+                if at == i:  # read again, its windows may hold events from before
+                    least = np.minimum(least, d.needed_from(self.contexts[n], self.carries[n]))
         least = np.maximum(least, self.position)
         self._drop(least, starts)
         e.evict(e.horizon())

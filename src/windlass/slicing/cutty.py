@@ -107,7 +107,7 @@ def append() -> Any:
                     for c in range(measures.shape[0]):
                         rows[row, MEASURES + c] = measures[c, i]
                     hi += 1
-            if offsets[k + 1] > offsets[k]:
+            if offsets[k + 1] > offsets[k] and hi > directory[k, LO]:
                 rows[base + hi - 1, LAST] = ts[offsets[k + 1] - 1]
             directory[k, HI] = hi
         return free_count
@@ -170,7 +170,7 @@ def complete() -> Any:
         n = 0
         for d in range(specs.shape[0]):
             o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
-            c, empty = specs[d, MEASURE], specs[d, EMIT_EMPTY]
+            c, empty = specs[d, MEASURE], specs[d, EMIT_EMPTY] and p > 0
             field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
             for k in range(len(offsets) - 1):
                 lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
@@ -207,6 +207,8 @@ def complete() -> Any:
                     begun = newest
                     b = min(b, begun + size)
                 w = 0 if p == 0 else (a - size - o) // p + 1
+                if empty:
+                    a = after[d, k]  # of a start that an event has, all ends
                 if c == COUNT and p > 0:
                     w = max(w, -(o // p))  # positions begin at 0
                 while True:
@@ -222,7 +224,7 @@ def complete() -> Any:
                             break
                         w = (value - size - o) // p + 1
                         continue
-                    for j in range(max(1, (a - s) // step + 1), ends + 1):
+                    for j in range(1 if a < s else (a - s) // step + 1, ends + 1):
                         e = s + j * step
                         if e > b:
                             break
@@ -381,7 +383,7 @@ def inside() -> Any:
 
 @cache
 def split() -> Any:
-    """`split(begins, row_of, first, ts, measures, …, program)`: split the slices that hold these positions, and fold both parts
+    """`split(begins, row_of, first, held_from, ts, measures, …, program)`: split the slices that hold these positions, and fold both parts
     again. `begins` is sorted by key and position. Returns the program's length and how many slots are free then."""
 
     def refold(program: Any, n: Any, slot: Any, i: Any, stop: Any) -> Any:
@@ -396,6 +398,7 @@ def split() -> Any:
         begins: Any,
         row_of: Any,
         first: Any,
+        held_from: Any,
         ts: Any,
         measures: Any,
         directory: Any,
@@ -425,7 +428,8 @@ def split() -> Any:
                 rows[r, MEASURES + c] = measures[c, here + begin]
             directory[k, HI] += 1
             directory[k, CLEAN] = min(directory[k, CLEAN], r - 1 - base)
-            n = refold(program, n, rows[r - 1, SLOT], here + rows[r - 1, POS], here + begin)
+            if rows[r - 1, POS] >= held_from[k]:  # else no window needs that part any more
+                n = refold(program, n, rows[r - 1, SLOT], here + rows[r - 1, POS], here + begin)
             n = refold(program, n, rows[r, SLOT], here + begin, here + stop)
         return n, free_count
 

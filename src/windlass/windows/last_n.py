@@ -64,11 +64,8 @@ class LastEvents(Discretizer):
         return np.zeros(len(run.ts), np.bool_), Windows.of(found[:, :n]), carry
 
     def open_from(self, context: Array, carry: Array) -> Array:
-        return np.where(context[:, _DUE] != 0, self._last(context, self.n), FOREVER)
-
-    def needed_from(self, context: Array, carry: Array) -> Array:
-        next_one = np.where(context[:, _SEEN] != 0, self._last(context, self.n - 1), FOREVER)
-        return np.minimum(self.open_from(context, carry), next_one)
+        # The last n events belong to a window to come, at whatever edge.
+        return np.where(context[:, _SEEN] != 0, self._last(context, self.n), FOREVER)
 
     def describe(self) -> str:
         return f"the last {self.n} event{'s' if self.n > 1 else ''}, every {self.every}"
