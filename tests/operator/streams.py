@@ -7,6 +7,7 @@ the watermark. Ranges are small on purpose: ties, empty windows, duplicates and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -143,35 +144,42 @@ class Step:
 KEYS = [None, "a", "b", "longer"]
 
 
-@st.composite
-def streams(draw: st.DrawFn, in_order: bool = False, interruptions: bool = False, most: int = 6) -> list[Step]:
-    steps, frontier, serial = [], draw(st.integers(-20, 10)), 0
-    for _ in range(draw(st.integers(1, most))):
-        batches = []
-        for _ in range(draw(st.integers(0, 3))):
-            times = draw(st.lists(st.integers(0, 3) if in_order else st.integers(-14, 10), max_size=6))
-            batch = []
-            for offset in times:
-                frontier = frontier + offset if in_order else frontier
-                ts = frontier if in_order else frontier + offset
-                batch.append(
-                    event(
-                        ts,
-                        id=serial,
-                        k=draw(st.sampled_from(KEYS)),
-                        j=draw(st.integers(0, 1)),
-                        seq=draw(st.integers(0, 3)),
-                        x=draw(st.none() | st.integers(-9, 9)),
-                        y=draw(st.integers(0, 4)),
-                        f=draw(st.integers(-8, 8)) / 4,
-                        flag=draw(st.booleans()),
-                        km=ts * 2 // 3,
-                    )
-                )
+def rows(offsets: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[int, dict[str, Any]]]:
+    """Events: the distance of their time to the stream's, and their columns."""
+    columns = st.fixed_dictionaries(
+        {
+            "k": st.sampled_from(KEYS),
+            "j": st.integers(0, 1),
+            "seq": st.integers(0, 3),
+            "x": st.none() | st.integers(-9, 9),
+            "y": st.integers(0, 4),
+            "f": st.integers(-8, 8).map(lambda n: n / 4),
+            "flag": st.booleans(),
+        }
+    )
+    return st.tuples(offsets, columns)
+
+
+def streams(in_order: bool = False, interruptions: bool = False, most: int = 6) -> st.SearchStrategy[list[Step]]:
+    # In order the time of an event counts from the one before it, otherwise from the step's.
+    batch = st.lists(rows(st.integers(0, 3) if in_order else st.integers(-14, 10)), max_size=6)
+    chance = st.booleans() if interruptions else st.just(False)
+    jump = st.sampled_from([0, 3, 3, 6, 40])
+    step = st.tuples(st.lists(batch, max_size=3), st.integers(-9, 4), chance, chance, jump)
+    return st.builds(partial(assemble, in_order), st.integers(-20, 10), st.lists(step, min_size=1, max_size=most))
+
+
+def assemble(in_order: bool, now: int, parts: list[Any]) -> list[Step]:
+    steps, serial = [], 0
+    for batches, ahead, restart, peek, jump in parts:
+        made: list[list[dict[str, Any]]] = []
+        for batch in batches:
+            made.append([])
+            for offset, columns in batch:
+                now += offset if in_order else 0
+                ts = now if in_order else now + offset
+                made[-1].append(event(ts, id=serial, km=ts * 2 // 3, **columns))
                 serial += 1
-            batches.append(batch)
-        watermark = frontier + draw(st.integers(-9, 4))
-        restart = interruptions and draw(st.booleans())
-        steps.append(Step(batches, watermark, restart, interruptions and draw(st.booleans())))
-        frontier += draw(st.sampled_from([0, 3, 3, 6, 40]))
+        steps.append(Step(made, now + ahead, restart, peek))
+        now += jump
     return steps
