@@ -37,7 +37,7 @@ def run(scale: Scale) -> Iterator[Row]:
             names = ("Windlass lazy", "Windlass eager", *OTHERS[aggregate])
             for name in names:
                 feed = _feed(name, windows, made("value"), operator=name.startswith("Windlass"))
-                rounds = max(3, min(scale.pick(41, 5), scale.pick(1_000_000, 10_000) // entries))
+                rounds = max(3, min(scale.pick(41, 5), scale.pick(300_000, 10_000) // entries))
                 last, before = _latencies(feed, entries, rounds, scale.seed)
                 yield {
                     "aggregate": aggregate,

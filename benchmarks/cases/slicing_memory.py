@@ -43,13 +43,15 @@ def _kept(scale: Scale, measure: str, varied: str, slices: int, tuples: int) -> 
     length = -(-(tuples if measure == "count" else span) // slices)
     windows = Windows((Periodic(length, length),), measure)
 
-    kept = {}
+    kept: dict[str, int] = {}
+    held: dict[str, Row] = {}
     for store in ("lazy", "eager"):
         op = driving.operator(driving.queries(windows, agg.sum("value")), store=store, **watermarks)
         for batch in stream.batches():
             op.process(batch)
             op.advance()
         kept[f"Windlass {store}"] = len(op.snapshot())
+        held[f"Windlass {store}"] = {name: op.counters[name] for name in ("slices", "tuples")}
     for name in OTHERS[measure]:
         # Buckets cannot tell the positions of late events; windows on time that hold as many tuples take as much room.
         alike = Windows((Periodic(-(-span // slices), -(-span // slices)),)) if name == "Tuple buckets" else windows
@@ -65,6 +67,7 @@ def _kept(scale: Scale, measure: str, varied: str, slices: int, tuples: int) -> 
             "tuples": tuples,
             "technique": name,
             "nbytes": nbytes,
+            "held": held.get(name),
         }
 
 

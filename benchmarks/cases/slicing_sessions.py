@@ -48,11 +48,17 @@ def run(scale: Scale) -> Iterator[Row]:
             labels = {"order": order, "keys": keys}
             yield from driving.rows(courses, **labels)
             calls = peers.keyed_sessions(SECOND, stream.ts, stream.columns["key"], stream.value)
-            entrants = {name: Entrant(call, n) for name, call in calls.items()}
+            entrants = {name: Entrant(call, len(stream)) for name, call in calls.items()}
             race(entrants, repetitions=3, patience=0.5)
             for name, entrant in entrants.items():
                 rate = round(entrant.rate)
-                yield {**labels, "technique": name, "events": n, "results": calls[name](), "events_per_second": rate}
+                yield {
+                    **labels,
+                    "technique": name,
+                    "events": len(stream),
+                    "results": calls[name](),
+                    "events_per_second": rate,
+                }
 
 
 def _compare(stream: streams.Stream, windows: Windows, asked: list[Any], watermarks: dict[str, int]) -> None:
