@@ -77,7 +77,8 @@ def test_last_n(stream: Stream, n: int, every: int) -> None:
         for edge in sorted({t // every * every + every for t in ts}):
             inside = [i for i in range(len(ts)) if ts[i] < edge][-n:]
             found.append((inside[0], inside[-1] + 1, ts[inside[0]], edge, watermark >= edge))
-        return found
+        first = max(len(ts) - n, 0)  # the last events there are belong to a window to come, at whatever edge
+        return found + [(first, len(ts), t, FOREVER, False) for t in ts[first : first + 1]]
 
     check(LastN(n, every).bind(None), stream, last)
 
