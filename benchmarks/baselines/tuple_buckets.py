@@ -28,9 +28,8 @@ class TupleBuckets(Baseline):
 
     @property
     def nbytes(self) -> int:
-        """Of the blocks in use, the last one of a bucket half empty on average, and of the buckets' bounds."""
-        blocks = int(np.sum((self._filled + BLOCK - 1) // BLOCK))
-        return blocks * (BLOCK * 8 + 8) + int(np.count_nonzero(self._filled)) * 16
+        """Without spare room; a tuple is a time and a value, as in the tuple buffer, a bucket has two bounds."""
+        return self.kept * 16 + int(np.count_nonzero(self._filled)) * 16
 
     def _begin(self) -> None:
         assert self.schedule.in_order or not self.windows.by_count, "positions of late events are not known to buckets"
