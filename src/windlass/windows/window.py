@@ -59,7 +59,7 @@ class Window(ABC):
         shown = []
         for field in fields(self):  # type: ignore[arg-type]
             value, default = getattr(self, field.name), field.default
-            if not field.repr or value == default:
+            if not field.repr or repr(value) == repr(default):
                 continue
             text = getattr(value, "__name__", None) or (repr(value) if field.name == "measure" else str(value))
             shown.append(text if default is MISSING or default is None else f"{field.name}={text}")
