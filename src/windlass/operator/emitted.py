@@ -21,8 +21,8 @@ from windlass.aggregates.monoid import Columns, Monoid
 
 Array = np.ndarray[Any, Any]
 
-FINDING, KEY, LOW, HIGH, START, END, BEGIN, OLDEST, YOUNGEST, EVENTS, NEXT, ALIVE = range(12)
-WIDTH = 12
+FINDING, KEY, LOW, HIGH, START, END, BEGIN, OLDEST, YOUNGEST, EVENTS, NEXT, ALIVE, LAST_TS, LAST_SEQ = range(14)
+WIDTH = 14
 
 
 @dataclass
@@ -90,10 +90,12 @@ class Emitted:
     def __len__(self) -> int:
         return len(self.table)
 
-    def emit(self, found: Array, partials: list[Columns], again: Array) -> Rows:
+    def emit(self, found: Array, partials: list[Columns], again: Array, finding: int | None = None) -> Rows:
         """Compare windows with the log and give the rows that have to come out. `again` says which keys were found anew:
-        all of their windows are in `found`, so what is missing there no longer exists. `found` has NEXT 0 and ALIVE 1."""
+        all of their windows (with `finding`, those of one) are in `found`, so what is missing there no longer exists."""
         of_again = again[self.table[:, KEY]] if len(self.table) else np.zeros(0, np.bool_)
+        if finding is not None:
+            of_again &= self.table[:, FINDING] == finding
         if not of_again.any():
             self._append(found, partials)
             return Rows.of(found.copy(), partials)
@@ -160,89 +162,6 @@ def _numbered(rows: Array) -> Array:
     number = np.empty(len(rows), np.int64)
     number[order] = at - np.maximum.accumulate(np.where(fresh, at, 0))
     return np.column_stack([identity, number])
-
-
-def take(self, rows: Array) -> Rows:
-        return Rows(
-            self.finding[rows],
-            self.key[rows],
-            self.low[rows],
-            self.high[rows],
-            self.start[rows],
-            self.end[rows],
-            self.revision[rows],
-            self.retraction[rows],
-            [take(columns, rows) for columns in self.partials],
-        )
-
-
-class Emitted:
-    """The log of correctable windows."""
-
-    def __init__(self, monoids: Sequence[Monoid]) -> None:
-        self.table = np.empty((0, WIDTH), np.int64)
-        self.partials: list[Columns] = [m.allocate(0) for m in monoids]
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def emit(self, found: Array, partials: list[Columns], again: Array) -> Rows:
-        """Compare windows with the log and give the rows that have to come out. `again` says which keys were found anew:
-        all of their windows are in `found`, so what is missing there no longer exists. `found` has NEXT 0 and ALIVE 1."""
-        of_again = again[self.table[:, KEY]] if len(self.table) else np.zeros(0, np.bool_)
-        if not of_again.any():
-            self._append(found, partials)
-            return Rows.of(found.copy(), partials)
-        old = np.flatnonzero(of_again)
-        was, now = match(self.table[old], found)
-        was = old[was]
-        same = (self.table[was][:, [OLDEST, YOUNGEST, EVENTS]] == found[now][:, [OLDEST, YOUNGEST, EVENTS]]).all(axis=1)
-        same &= self.table[was, ALIVE] == 1
-        found[now, NEXT] = self.table[was, NEXT] + 1
-        silent = now[same]
-        found[silent, NEXT] -= 1
-        comes_out = np.ones(len(found), np.bool_)
-        comes_out[silent] = False
-        gone = np.setdiff1d(old[self.table[old, ALIVE] == 1], was)
-        retracted = self.table[gone]
-        retracted[:, NEXT] += 1
-        rows = [
-            Rows.of(retracted, [take(c, gone) for c in self.partials], retraction=True),
-            Rows.of(found[comes_out], [take(c, np.flatnonzero(comes_out)) for c in partials]),
-        ]
-        self.table[gone, NEXT] += 1
-        self.table[gone, ALIVE] = 0
-        keep = np.ones(len(self.table), np.bool_)
-        keep[was] = False
-        self._keep(keep)
-        self._append(found, partials)
-        return Rows.concat(rows)
-
-    def close(self, closed: Array) -> None:
-        """Forget windows that can no longer be corrected."""
-        if closed.any():
-            self._keep(~closed)
-
-    def _append(self, found: Array, partials: Sequence[Columns]) -> None:
-        if len(found):
-            self.table = np.concatenate([self.table, found]) if len(self.table) else found.copy()
-            self.partials = [join([a, b]) for a, b in zip(self.partials, partials, strict=True)]
-
-    def _keep(self, keep: Array) -> None:
-        rows = np.flatnonzero(keep)
-        self.table = self.table[rows]
-        self.partials = [take(c, rows) for c in self.partials]
-
-
-def match(old: Array, new: Array) -> tuple[Array, Array]:
-    """Pairs of rows of the same finding, key and own bounds."""
-    columns = [FINDING, KEY, LOW, HIGH]
-    both = np.concatenate([old[:, columns], new[:, columns]])
-    order = np.lexsort(both.T[::-1])
-    ordered = both[order]
-    equal = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
-    a, b = order[equal], order[equal + 1]  # lexsort is stable: the old one comes first
-    return a, b - len(old)
 
 
 def take(columns: Columns, rows: Array) -> Columns:

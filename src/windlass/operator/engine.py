@@ -2,7 +2,7 @@
 
     InOrder      events come in order: fold and drop, answer as windows end       (Cutty)
     Reordered    tuples are kept: put in order, go back for late ones             (Scotty, tuples stored)
-    Sliced       tuples are dropped though events come in any order               (Scotty, general slicing)
+    General      tuples are dropped though events come in any order               (Scotty, general slicing)
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from windlass.operator.lift import Lift
 from windlass.operator.ordered import Completed, Ordered, check_measures
 from windlass.operator.plan import Plan
 from windlass.operator.replay import Replay
+from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +61,9 @@ class Engine(ABC):
 def engine_for(plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> Engine:
     if plan.in_order and not plan.stores_tuples.yes:
         return InOrder(plan, lifts)
-    return Reordered(plan, lifts, lateness, has_sequence)
+    if plan.stores_tuples.yes:
+        return Reordered(plan, lifts, lateness, has_sequence)
+    return General(plan, lifts, lateness, has_sequence)
 
 
 class InOrder(Engine):
@@ -112,6 +115,7 @@ class InOrder(Engine):
             if order is not None:
                 tuples = tuples.take(order)
             counts = np.bincount(tuples.key, minlength=len(e.count))
+        e.note_first(tuples)
         row_of = np.cumsum(counts) - counts
         completed = e.consume(tuples, row_of, counts, watermark, over=over, partial=partial)
         if len(completed):
@@ -184,6 +188,42 @@ class Reordered(Engine):
             "slices": len(self.replay.engine.slices),
             "tuples": kept + sum(len(t) for t, _, _ in self.pending),
             "correctable": len(self.replay.emitted),
+        }
+
+
+class General(Engine):
+    """Events are folded into slices wherever they fall, and forgotten."""
+
+    def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
+        self.sliced = Sliced(plan, lifts, lateness, has_sequence)
+
+    def start(self, watermark: int) -> None:
+        self.sliced.watermark = watermark
+
+    def add_keys(self, keys: int) -> None:
+        self.sliced.add_keys(keys)
+
+    def check(self, tuples: Tuples) -> None:
+        pass
+
+    def late(self, tuples: Tuples) -> Array:
+        return self.sliced.late(tuples)
+
+    def accepted(self, tuples: Tuples, late: Array) -> Array:
+        return self.sliced.accepted(tuples, late)
+
+    def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
+        self.sliced.take(tuples, late, refusals)
+
+    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+        return self.sliced.advance(watermark, over)
+
+    def held(self) -> dict[str, int]:
+        s = self.sliced
+        return {
+            "slices": len(s.slices),
+            "tuples": sum(len(t) for t, _ in s.pending),
+            "correctable": len(s.emitted) + len(s.revisions.table),
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,21 @@ class Lift:
         if self.eager:
             self.tree = _grown(self.monoid, self.tree, len(slices.rows))
 
-    def run(self, program: Array, tuples: Tuples, slices: Slices, answers: Columns) -> None:
+    def run(self, program: Array, tuples: Tuples | None, slices: Slices, answers: Columns) -> None:
+        """Run a slice program; without tuples, one that folds none."""
         self.reserve(slices)
-        programs.run(self.monoid, program, self.events(tuples), slices.rows, self.pool, self.tree, answers)
+        events = self.events(tuples) if tuples is not None else self.no_events
+        programs.run(self.monoid, program, events, slices.rows, self.pool, self.tree, answers or self.no_answers)
+
+    @cached_property
+    def no_events(self) -> Events:
+        compiled = self.monoid.is_compiled
+        columns = tuple(np.empty(0, t.dtype if compiled else object) for t in self.monoid.inputs)
+        return columns, np.empty(0, np.bool_), 0
+
+    @cached_property
+    def no_answers(self) -> Columns:
+        return self.monoid.allocate(0)
 
     def events(self, tuples: Tuples) -> Events:
         """The columns it lifts, and which events count: not nulls, not what the filter leaves out."""

@@ -44,6 +44,11 @@ class Completed:
     def __len__(self) -> int:
         return len(self.key)
 
+    def take(self, rows: Array) -> Completed:
+        bounds = (self.finding, self.key, self.begin, self.stop, self.low, self.high, self.start, self.end)
+        partials = [tuple(column[rows] for column in columns) for columns in self.partials]
+        return Completed(*(values[rows] for values in bounds), partials)
+
 
 class Ordered:
     """Windows over the events of many keys, each key's in order."""
@@ -70,9 +75,12 @@ class Ordered:
         self.latest = np.empty((measures, 0), np.int64)
         self.after = np.empty((len(self.specs), 0), np.int64)  # windows that end by then are done, by specification
         self.skipped = np.zeros((len(self.specs), 0), np.int64)  # positions it does not count
+        self.seen_from = np.zeros((len(self.specs), 0), np.int64)  # the position of the first event it sees
+        self.begun = np.zeros((len(self.specs), 0), np.int64)  # the first event it saw, if it has empty windows
         self.contexts = [np.zeros((0, d.width), np.int64) for _, d in self.discretizers]
         self.carries = [d.no_carry() for _, d in self.discretizers]
         self.epoch = 0
+        self.room = 1024  # windows that are expected to complete in a run
 
     def _measure(self, bound: Periodic) -> int:
         return (
@@ -92,9 +100,17 @@ class Ordered:
             self.latest = _wider(self.latest, more, LONG_AGO)
             self.after = _wider(self.after, more, LONG_AGO)
             self.skipped = _wider(self.skipped, more, 0)
+            self.seen_from = _wider(self.seen_from, more, 0)
+            self.begun = _wider(self.begun, more, NEVER)
             self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
         self.slices.add_keys(grown)
         self.keys = keys
+
+    def note_first(self, tuples: Tuples, refusals: Array | None = None) -> None:
+        """Remember each key's first event, from which on empty windows count; not what came too late for a window."""
+        for d in np.flatnonzero(self.specs[:, cutty.EMIT_EMPTY]):
+            seen = np.ones(len(tuples), np.bool_) if refusals is None else ~refusals[self.periodic[d]]
+            np.minimum.at(self.begun[d], tuples.key[seen], tuples.ts[seen])
 
     # ------------------------------------------------------------------ a run
 
@@ -124,6 +140,10 @@ class Ordered:
         previous = self._previous()
         begins = np.zeros(int(offsets[-1]), np.bool_)
         self._mark(coordinates, offsets, first, previous, begins)
+        for d in np.flatnonzero(self.specs[:, cutty.MEASURE] > COUNT):
+            at = self.seen_from[d] - first
+            here = np.flatnonzero((at > 0) & (at < np.diff(offsets)))
+            begins[offsets[here] + at[here]] = True
         windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
         if self.splits:
             without = np.flatnonzero((self.slices.directory[:, LO] == self.slices.directory[:, HI]) & (np.diff(offsets) > 0))
@@ -288,12 +308,14 @@ class Ordered:
         upto[TIME] = NEVER if over else watermark
         upto[COUNT] = NEVER if partial else first + np.diff(offsets)
         upto[2:] = NEVER if partial else self.latest[2:]
-        out = np.empty((1024, 6), np.int64)
+        out = np.empty((self.room, 6), np.int64)
         arguments = (
             self.specs,
             offsets,
             first,
             self.skipped,
+            self.seen_from,
+            self.begun,
             coordinates,
             self.after,
             upto,
@@ -305,6 +327,7 @@ class Ordered:
         )
         n = int(cutty.complete()(*arguments, out))
         if n > len(out):
+            self.room = 2 * n  # so that the next run needs one pass
             out = np.empty((n, 6), np.int64)
             cutty.complete()(*arguments, out)
         found = np.empty((n, 8), np.int64)
@@ -320,11 +343,9 @@ class Ordered:
             i = np.clip(offsets[w[:, KEY]] + at, 0, max(0, len(ts) - 1))
             last = np.where(at >= 0, ts[i] if len(ts) else 0, previous[TIME][w[:, KEY]])
             found[other, 7] = last + 1
-        self.after = np.maximum(
-            self.after, np.where(upto == NEVER, self.after if False else LONG_AGO, upto)[self.specs[:, cutty.MEASURE]]
-        )
-        if over:
-            self.after[self.specs[:, cutty.MEASURE] == TIME] = NEVER
+        done = upto[self.specs[:, cutty.MEASURE]]
+        done[counted] -= self.skipped[counted]
+        self.after = np.maximum(self.after, done)
         return found
 
     def _answer(

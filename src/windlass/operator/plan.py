@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -151,24 +152,24 @@ class Plan:
 
     # ------------------------------------------------------------------ what it needs
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """Columns that aggregates read."""
         return list(dict.fromkeys(c for q in self.queries for a in q.aggregates for c in a.columns if c is not None))
 
-    @property
+    @cached_property
     def window_columns(self) -> list[str]:
         return list(dict.fromkeys(c for f in self.findings for c in f.window.columns))
 
-    @property
+    @cached_property
     def periodic(self) -> list[int]:
         return [i for i, f in enumerate(self.findings) if isinstance(f.bound, Periodic)]
 
-    @property
+    @cached_property
     def discretizers(self) -> list[int]:
         return [i for i, f in enumerate(self.findings) if isinstance(f.bound, Discretizer)]
 
-    @property
+    @cached_property
     def sessions(self) -> list[int]:
         return [i for i, f in enumerate(self.findings) if isinstance(f.bound, SessionGap)]
 
@@ -181,7 +182,7 @@ class Plan:
             rows.append((b.origin, b.period, b.step, b.ends, b.last_only, f.measure, f.emit_empty))
         return np.array(rows, np.int64).reshape(-1, 7)
 
-    @property
+    @cached_property
     def eager(self) -> bool:
         """Whether trees over slices pay: when a window combines many slices."""
         if self.store != "auto":

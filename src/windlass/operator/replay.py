@@ -28,6 +28,8 @@ from windlass.operator.emitted import (
     FINDING,
     HIGH,
     KEY,
+    LAST_SEQ,
+    LAST_TS,
     LOW,
     OLDEST,
     START,
@@ -61,7 +63,8 @@ class Replay:
         self.position = np.zeros(0, np.int64)  # of each key's first tuple
         findings = len(plan.findings)
         self.closed = np.empty((findings, 0), np.int64)  # own upper bound of the last window that was closed
-        self.closed_low = np.empty((findings, 0), np.int64)  # and its lower one: windows end in the order they begin
+        self.closed_ts = np.empty((findings, 0), np.int64)  # and the place of its last event
+        self.closed_seq = np.empty((findings, 0), np.int64)
         self.frontier = np.empty((findings, 0, 2), np.int64)  # (ts, seq) that a late event must not come before
         self.resume = np.empty((findings, 0), np.int64)  # the position from which a rewound finding reads again
         self.own = np.zeros((findings, 0), np.int64)  # how many events it counted before that
@@ -80,7 +83,8 @@ class Replay:
         if more:
             self.position = np.concatenate([self.position, np.zeros(more, np.int64)])
             self.closed = _wider(self.closed, more, LONG_AGO)
-            self.closed_low = _wider(self.closed_low, more, LONG_AGO)
+            self.closed_ts = _wider(self.closed_ts, more, LONG_AGO)
+            self.closed_seq = _wider(self.closed_seq, more, LONG_AGO)
             self.resume = _wider(self.resume, more, 0)
             self.own = _wider(self.own, more, 0)
             self.behind = _wider(self.behind, more, LONG_AGO)
@@ -150,6 +154,7 @@ class Replay:
         """
         again = np.zeros(len(self.position), np.bool_)
         again[events.key[late]] = True
+        self.engine.note_first(events, refusals)
         self._merge(events, refusals, again)
         assert self.tuples is not None
         tuples = self.tuples
@@ -210,6 +215,7 @@ class Replay:
         for d, i in enumerate(e.periodic):
             finding = self.plan.findings[i]
             e.after[d, keys] = horizon if finding.is_grid else self.closed[i, keys]
+            e.seen_from[d, keys] = self.resume[i, keys]
             if finding.measure == COUNT:
                 e.skipped[d, keys] = self.resume[i, keys] - self.own[i, keys]
         for n in range(len(e.discretizers)):
@@ -232,40 +238,53 @@ class Replay:
 
     def _emit(self, completed: Completed, again: Array, starts: Array) -> Rows:
         """Compare with what was emitted; windows that are closed stay as they are."""
-        high, low = (bound[completed.finding, completed.key] for bound in (self.closed, self.closed_low))
-        closed = (completed.high < high) | ((completed.high == high) & (completed.low <= low))
-        closed &= again[completed.key]
-        kept = np.flatnonzero(~closed)
-        c = completed
-        found = np.zeros((len(kept), WIDTH), np.int64)
+        c = completed.take(np.flatnonzero((completed.stop > self.position[completed.key]) | (completed.stop == completed.begin)))
+        found = np.zeros((len(c), WIDTH), np.int64)
         for column, values in (
-            (FINDING, c.finding), (KEY, c.key), (LOW, c.low), (HIGH, c.high), (START, c.start), (END, c.end),
+            (FINDING, c.finding),
+            (KEY, c.key),
+            (LOW, c.low),
+            (HIGH, c.high),
+            (START, c.start),
+            (END, c.end),
             (BEGIN, c.begin),
+            (EVENTS, c.stop - c.begin),
+            (ALIVE, np.ones(len(c), np.int64)),
         ):
-            found[:, column] = values[kept]
-        found[:, EVENTS] = (c.stop - c.begin)[kept]
-        found[:, ALIVE] = 1
+            found[:, column] = values
         assert self.tuples is not None
-        arrival = self.tuples.arrival
-        if len(arrival):
-            row = starts[c.key[kept]] - self.position[c.key[kept]]
-            some = found[:, EVENTS] > 0
-            oldest = np.clip(row + c.begin[kept], 0, len(arrival) - 1)
-            youngest = np.clip(row + c.stop[kept] - 1, 0, len(arrival) - 1)
-            found[:, OLDEST] = np.where(some, arrival[oldest], 0)
-            found[:, YOUNGEST] = np.where(some, arrival[youngest], 0)
+        tuples = self.tuples
+        some = np.flatnonzero(found[:, EVENTS])
+        first = starts[c.key[some]] - self.position[c.key[some]]
+        oldest = first + np.maximum(c.begin[some], self.position[c.key[some]])
+        youngest = first + c.stop[some] - 1
+        found[some, OLDEST], found[some, YOUNGEST] = tuples.arrival[oldest], tuples.arrival[youngest]
+        found[some, LAST_TS], found[some, LAST_SEQ] = tuples.ts[youngest], tuples.seq[youngest]
+        kept = np.flatnonzero(~(self._was_closed(found) & again[c.key]))
+        found = found[kept]
         partials = [tuple(column[kept] for column in columns) for columns in c.partials]
         return self.emitted.emit(found, partials, again)
+
+    def _was_closed(self, found: Array) -> Array:
+        """Whether windows were closed before: they end in the order of their upper bounds, and of their last events."""
+        at = found[:, FINDING], found[:, KEY]
+        high, ts, seq = self.closed[at], self.closed_ts[at], self.closed_seq[at]
+        before = (found[:, LAST_TS] < ts) | ((found[:, LAST_TS] == ts) & (found[:, LAST_SEQ] <= seq))
+        return np.asarray((found[:, HIGH] < high) | ((found[:, HIGH] == high) & before))
 
     def _close(self, watermark: int, over: bool) -> None:
         """Windows past correction: remember how far they reach, and forget them."""
         table = self.emitted.table
         closed = np.ones(len(table), np.bool_) if over else table[:, END] <= watermark - self.lateness
         gone = table[closed & (table[:, ALIVE] == 1)]
-        gone = gone[np.lexsort((gone[:, LOW], gone[:, HIGH]))]  # the last assignment wins
-        self.closed[gone[:, FINDING], gone[:, KEY]] = gone[:, HIGH]
-        self.closed_low[gone[:, FINDING], gone[:, KEY]] = gone[:, LOW]
-        self.emitted.close(closed)
+        gone = gone[np.lexsort((gone[:, LAST_SEQ], gone[:, LAST_TS], gone[:, HIGH]))]  # the last assignment wins
+        for closed_at, column in ((self.closed, HIGH), (self.closed_ts, LAST_TS), (self.closed_seq, LAST_SEQ)):
+            closed_at[gone[:, FINDING], gone[:, KEY]] = gone[:, column]
+        # Windows found in the events may come to have the same bounds as the last one that was closed.
+        last = closed & (table[:, HIGH] == self.closed[table[:, FINDING], table[:, KEY]])
+        last &= np.isin(table[:, FINDING], [i for i, d in self.engine.discretizers if not isinstance(d, SessionGap)])
+        table[last, ALIVE] = 0
+        self.emitted.close(closed & ~last)
 
     # ------------------------------------------------------------------ the frontier
 

@@ -24,7 +24,7 @@ import numpy as np
 from windlass.kernels import compiled
 from windlass.slicing.edges import LONG_AGO, NEVER, next_edge
 from windlass.slicing.instructions import ANSWER, FOLD, REPAIR
-from windlass.slicing.slices import BASE, BORN, CAPACITY, CHANGED, CLEAN, FIRST, HI, LAST, LO, MEASURES, POS, SLOT, find
+from windlass.slicing.slices import BASE, BORN, CAPACITY, CHANGED, CLEAN, FIRST, HI, LAST, LO, MEASURES, POS, SLOT, find, find_on
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -126,11 +126,16 @@ def position(values: Any, lo: Any, hi: Any, value: Any) -> Any:
     return lo
 
 
-def index_of(c: Any, coordinates: Any, i0: Any, i1: Any, at: Any, value: Any) -> Any:
-    """The first event of a key's run i0:i1 that is at value or beyond in measure c; `at` is the first one's count."""
+def index_of(c: Any, coordinates: Any, i: Any, i1: Any, i0: Any, at: Any, value: Any) -> Any:
+    """The first event of a key's run i0:i1 that is at value or beyond in measure c, and not before i; `at` is the count of
+    the first event."""
     if c == COUNT:
         return i0 + min(i1 - i0, max(0, value - at))
-    return position(coordinates[c], i0, i1, value)
+    step = 1
+    while i + step < i1 and coordinates[c, i + step] < value:
+        i += step
+        step *= 2
+    return position(coordinates[c], i, min(i1, i + step + 1), value)
 
 
 @cache
@@ -140,7 +145,8 @@ def complete() -> Any:
 
     `earliest` and `latest` are the values of a key's first and last event in each measure, `previous` of the last one
     before this run; `skipped` is how many of a key's positions a specification does not count (late events that came
-    too late for it). `after` is by specification, the others by measure."""
+    too late for it), `seen_from` the position from which one on a column sees events,
+    `begun` the first event that one with empty windows has seen. `after` is by specification, the others by measure."""
 
     def put(out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any) -> Any:
         if n < out.shape[0]:
@@ -157,6 +163,8 @@ def complete() -> Any:
         offsets: Any,
         first: Any,
         skipped: Any,
+        seen_from: Any,
+        begun: Any,
         coordinates: Any,
         after: Any,
         upto: Any,
@@ -174,7 +182,8 @@ def complete() -> Any:
             field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
             for k in range(len(offsets) - 1):
                 lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
-                if latest[c, k] < earliest[c, k] or (lo == hi and not empty):
+                oldest = begun[d, k] if empty else earliest[c, k]
+                if latest[c, k] < oldest or (lo == hi and not empty):
                     continue
                 shift = skipped[d, k] if c == COUNT else 0
                 i0, i1, at = offsets[k], offsets[k + 1], first[k] - shift
@@ -187,35 +196,42 @@ def complete() -> Any:
                         value -= shift
                     while True:
                         if value < o:
-                            i = index_of(c, coordinates, i0, i1, at, o)
+                            i = index_of(c, coordinates, i0, i1, i0, at, o)
                         else:
                             end = o + ((value - o) // step + 1) * step
                             if end > b:
                                 break
-                            i = index_of(c, coordinates, i0, i1, at, end)
+                            i = index_of(c, coordinates, i, i1, i0, at, end)
                             if end > a:
                                 r = find(rows, field, lo, hi, o + shift)
+                                if c > COUNT:
+                                    r = max(r, find(rows, POS, lo, hi, seen_from[d, k]))
                                 n = put(out, n, d, k, rows[r, POS], first[k] + i - i0, o, end)
                         if i == i1:
                             break
                         value = at + i - i0 if c == COUNT else coordinates[c, i]
                     continue
                 size = ends * step
-                a = max(a, earliest[c, k])  # no window that ends by then holds an event
-                begun = NEVER
+                a = max(a, oldest)  # no window that ends by then holds an event
+                last_start = NEVER
                 if b == NEVER or not empty:
-                    begun = newest
-                    b = min(b, begun + size)
+                    last_start = newest
+                    b = min(b, newest + size)
                 w = 0 if p == 0 else (a - size - o) // p + 1
                 if empty:
                     a = after[d, k]  # of a start that an event has, all ends
                 if c == COUNT and p > 0:
                     w = max(w, -(o // p))  # positions begin at 0
+                from_row = lo if p == 0 else find(rows, field, lo, hi, o + w * p + shift)
+                from_event = i0
                 while True:
                     s = o + w * p
-                    if s + step > b or s > begun:
+                    if s + step > b or s > last_start:
                         break
-                    r = find(rows, field, lo, hi, s + shift)
+                    r = find_on(rows, field, from_row, hi, s + shift)
+                    from_row = r
+                    if c > COUNT:
+                        r = max(r, find(rows, POS, lo, hi, seen_from[d, k]))
                     value = NEVER
                     if r < hi:
                         value = rows[r, field] - shift
@@ -229,7 +245,8 @@ def complete() -> Any:
                         if e > b:
                             break
                         if value < e or empty:
-                            stop = first[k] + index_of(c, coordinates, i0, i1, at, e) - i0
+                            from_event = index_of(c, coordinates, i0 if ends > 1 else from_event, i1, i0, at, e)
+                            stop = first[k] + from_event - i0
                             n = put(out, n, d, k, rows[r, POS] if value < e else stop, stop, s, e)
                     if p == 0:
                         break
@@ -258,6 +275,8 @@ def keep_from() -> Any:
                     start = h
                 elif size > 0 and o + size <= h:
                     continue
+                if c == COUNT and p > 0:
+                    start = max(start, o % p)  # positions begin at 0
                 r = find(rows, field, base + directory[k, LO], base + directory[k, HI], start + shift)
                 upto[k] = min(upto[k], r - base)
 

@@ -69,11 +69,7 @@ def between(progressions: Integers, after: int, upto: int) -> Integers:
 
 def count_between(progressions: Integers, after: int, upto: int) -> int:
     """How many edges there are in (after, upto], counting equal ones of different progressions apart."""
-    total = 0
-    for o, p, low in progressions.tolist():
-        a = max(after, low - 1)
-        total += (int(after < o <= upto)) if p == 0 else max(0, (upto - o) // p - (a - o) // p)
-    return total
+    return int(_count()(progressions, after, upto))
 
 
 def laid_out(progressions: Integers, after: int, upto: int, events: int) -> Integers | None:
@@ -114,6 +110,22 @@ def last_edge(progressions: Any, value: Any) -> Any:
 
 
 @cache
+def _count() -> Any:
+    def count(progressions: Any, after: Any, upto: Any) -> Any:
+        total = 0
+        for r in range(progressions.shape[0]):
+            o, p, low = progressions[r, 0], progressions[r, 1], progressions[r, 2]
+            if p == 0:
+                total += 1 if after < o <= upto else 0
+            else:
+                a = after if after >= low else low - 1
+                total += max(0, (upto - o) // p - (a - o) // p)
+        return total
+
+    return compiled(count)
+
+
+@cache
 def _fill() -> Any:
     def fill(progressions: Any, after: Any, upto: Any, out: Any) -> Any:
         n = 0
@@ -124,7 +136,7 @@ def _fill() -> Any:
                     out[n] = o
                     n += 1
             else:
-                a = max(after, low - 1)
+                a = after if after >= low else low - 1
                 edge = a - (a - o) % p + p
                 while edge <= upto:
                     out[n] = edge

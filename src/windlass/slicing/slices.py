@@ -107,6 +107,15 @@ def find(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
     return lo
 
 
+def find_on(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """As `find`, for a value that is expected soon after lo: in steps that double."""
+    step = 1
+    while lo + step < hi and rows[lo + step, field] < value:
+        lo += step
+        step *= 2
+    return find(rows, field, lo, min(hi, lo + step + 1), value)
+
+
 def _power_of_two(n: Any) -> Any:
     size = _SMALLEST
     while size < n:

@@ -1,0 +1,304 @@
+"""The engine that drops tuples though events come in any order: general stream slicing (Scotty 5).
+
+For windows with fixed edges in time and for sessions, over commutative aggregates. Events are folded into their slices as
+they arrive, late ones at the next watermark; then the windows that are complete, and those that late events have
+altered, are answered from slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from windlass.aggregates.monoid import Columns
+from windlass.operator.emitted import (
+    ALIVE,
+    END,
+    EVENTS,
+    FINDING,
+    HIGH,
+    KEY,
+    LOW,
+    START,
+    WIDTH,
+    Emitted,
+    Rows,
+    take,
+)
+from windlass.operator.lift import Lift
+from windlass.operator.plan import Plan
+from windlass.operator.replay import first_start, holds
+from windlass.operator.revisions import Revisions
+from windlass.operator.tuples import Tuples
+from windlass.slicing import edges, general, instructions
+from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.slicing.slices import HI, Slices
+from windlass.windows.session import SessionGap
+from windlass.windows.window import Periodic
+
+Array = np.ndarray[Any, Any]
+
+
+class Sliced:
+    """Windows with fixed edges, and sessions, over slices."""
+
+    def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
+        self.plan, self.lifts, self.lateness, self.has_sequence = plan, list(lifts), lateness, has_sequence
+        self.slices = Slices()
+        self.specs = plan.specs()
+        self.periodic = plan.periodic
+        self.bounds = [b for i in self.periodic if isinstance(b := plan.findings[i].bound, Periodic)]
+        self.sessions = [(i, b.gap) for i in plan.sessions if isinstance(b := plan.findings[i].bound, SessionGap)]
+        self.gap = min((gap for _, gap in self.sessions), default=NEVER)
+        self.edges = edges.together(edges.begins(self.bounds), edges.ends(self.bounds))
+        self.landmarks = np.array(sorted(b.origin for b in self.bounds if b.ends == 0), np.int64)
+        self.watermark = LONG_AGO
+        self.epoch = 1
+        self.keys = 0
+        # The first event of each key; by specification where empty windows are counted from there, because an event may
+        # come too late for one and not for another.
+        apart = len(self.specs) if self.specs[:, general.EMIT_EMPTY].any() else 1
+        self.earliest = np.empty((apart, 0), np.int64)
+        self.started = np.empty((apart, 0), np.bool_)  # whether the first event was final at the last watermark
+        self.latest = np.empty(0, np.int64)
+        self.pending: list[tuple[Tuples, Array]] = []  # late events that wait for the next watermark, and refusals
+        self.revisions = Revisions()  # of windows with fixed edges that came out more than once
+        self.emitted = Emitted([lift.monoid for lift in lifts])  # sessions that may have to be corrected
+
+    def add_keys(self, keys: int) -> None:
+        if keys > len(self.latest):
+            more = max(keys, 2 * len(self.latest), 16) - len(self.latest)
+            fresh = np.full((len(self.earliest), more), NEVER, np.int64)
+            self.earliest = np.concatenate([self.earliest, fresh], axis=1)
+            self.started = np.concatenate([self.started, np.zeros(fresh.shape, np.bool_)], axis=1)
+            self.latest = np.concatenate([self.latest, np.full(more, LONG_AGO, np.int64)])
+            self.slices.add_keys(len(self.latest))
+        self.keys = max(self.keys, keys)
+
+    # ------------------------------------------------------------------ events
+
+    def late(self, events: Tuples) -> Array:
+        w = self.watermark
+        if w == LONG_AGO:
+            return np.zeros(len(events), np.bool_)
+        return np.asarray(events.ts <= w if self.has_sequence else events.ts < w)
+
+    def accepted(self, events: Tuples, late: Array) -> Array:
+        accepted = np.ones((len(self.plan.findings), len(events)), np.bool_)
+        horizon = self.watermark - self.lateness
+        deep = np.flatnonzero(late & (events.ts < horizon))
+        if not len(deep):
+            return accepted
+        key, ts = events.key[deep], events.ts[deep]
+        for i, bound in zip(self.periodic, self.bounds, strict=True):
+            accepted[i, deep] = holds(bound, ts, horizon)
+        for i, gap in self.sessions:
+            near = np.zeros(len(deep), np.bool_)
+            s = self.slices
+            general.near_session()(key, ts, gap, self.watermark, self.lateness, s.directory, s.rows, near)
+            accepted[i, deep] = near | (ts + gap > horizon) | (ts + gap >= self.watermark)
+        return accepted
+
+    def take(self, events: Tuples, late: Array, refusals: Array | None) -> None:
+        """Fold what is in time now, and late events at the next watermark: they are judged by how windows stood."""
+        if refusals is not None:
+            chosen = np.flatnonzero(late)
+            if len(chosen):
+                self.pending.append((events.take(chosen), refusals[:, chosen]))
+            events = events.take(np.flatnonzero(~late))
+        if len(events):
+            self._fold(events)
+
+    def _fold(self, events: Tuples, refusals: Array | None = None) -> Array:
+        """Cut events into slices and settle these. Returns them."""
+        order = events.order(self.keys)
+        if order is not None:
+            events = events.take(order)
+            refusals = None if refusals is None else refusals[:, order]
+        key, ts = events.key, events.ts
+        laid = edges.laid_out(self.edges, int(ts.min()), int(ts.max()), len(ts))
+        cut = np.empty((len(ts), 7), np.int64)
+        n = int(general.cut()(key, ts, self.edges, np.empty(0, np.int64) if laid is None else laid, self.gap, cut))
+        cut = cut[:n]
+        owner = cut[:, general.KEY]
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        s = self.slices
+        s.reserve(owner[first], np.diff(np.append(first, n)))
+        program = np.empty((2 * n + len(s), instructions.WIDTH), np.int64)
+        length, s.free_count = general.settle()(
+            cut, n, self.gap, self.watermark, self.lateness, s.directory, s.rows, s.free, s.free_count, self.epoch, program
+        )
+        for lift in self.lifts:
+            lift.run(program[:length], events, s, ())
+        last = np.append(first[1:], n) - 1
+        if refusals is None:
+            earlier = np.minimum(self.earliest[:, owner[first]], cut[first, general.EARLIEST])
+            self.earliest[:, owner[first]] = earlier
+        else:
+            for d in range(len(self.earliest)):
+                seen = ~refusals[self.periodic[d]] if len(self.earliest) > 1 else np.ones(len(ts), np.bool_)
+                np.minimum.at(self.earliest[d], key[seen], ts[seen])
+        self.latest[owner[last]] = np.maximum(self.latest[owner[last]], cut[last, general.LATEST])
+        return cut
+
+    # ------------------------------------------------------------------ windows
+
+    def advance(self, watermark: int, over: bool) -> Rows:
+        """The rows that come out at this watermark."""
+        before, keys = self.watermark, len(self.latest)
+        again = np.zeros(keys, np.bool_)
+        late_from, late_upto = np.full(keys, NEVER, np.int64), np.full(keys, LONG_AGO, np.int64)
+        known_from = self.earliest.copy()
+        if self.pending:
+            refusals = np.concatenate([refused for _, refused in self.pending], axis=1)
+            cut = self._fold(Tuples.concat([events for events, _ in self.pending]), refusals)
+            self.pending = []
+            owner = cut[:, general.KEY]
+            again[owner] = True
+            np.minimum.at(late_from, owner, cut[:, general.EARLIEST])
+            np.maximum.at(late_upto, owner, cut[:, general.LATEST])
+        upto = NEVER if over else watermark
+        parts = []
+        if again.any():
+            parts.append(self._altered(before, late_from, late_upto, known_from))
+        parts.append(self._due(before, upto))
+        parts += [self._sessions(i, gap, before, upto, again) for i, gap in self.sessions]
+        rows = Rows.concat(parts)
+        self.watermark = max(before, watermark)
+        self.epoch += 1
+        if not over:
+            self._close()
+        return rows
+
+    def _due(self, before: int, upto: int) -> Rows:
+        """Windows with fixed edges that are complete now and were not at the last watermark."""
+        shape = (len(self.specs), len(self.latest))
+        after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
+        for d in np.flatnonzero(self.specs[:, general.EMIT_EMPTY]):  # empty windows come once the first event is final
+            final = self.earliest[d] <= upto
+            after[d, ~self.started[d]] = LONG_AGO if before == LONG_AGO else before - self.lateness
+            until[d, ~final] = LONG_AGO
+            self.started[d] = final
+        found = self._enumerate(after, until, look=False)
+        return self._rows(found, np.zeros(len(found), np.int64))
+
+    def _altered(self, before: int, late_from: Array, late_upto: Array, known_from: Array) -> Rows:
+        """Windows with fixed edges that were complete before, are not closed, and hold late events."""
+        size = (self.specs[:, general.STEP] * self.specs[:, general.ENDS])[:, np.newaxis]
+        after = np.maximum(late_from, before - self.lateness)[np.newaxis, :].repeat(len(self.specs), axis=0)
+        some = late_upto != LONG_AGO
+        upto = np.where(some & (size > 0), np.minimum(np.where(some, late_upto, 0) + size, before), np.where(some, before, LONG_AGO))
+        empty = self.specs[:, general.EMIT_EMPTY] != 0
+        if empty.any():  # a key's first event is earlier now: so are its first empty windows
+            after[empty] = np.where(some, before - self.lateness, after[empty])
+            upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
+        found = self._enumerate(after, upto, look=True)
+        # An empty window was there if it starts no earlier than the first one that held an event.
+        known = found[:, general.KNOWN] == 1
+        altered = found[:, general.ALTERED] == 1
+        if empty.any():
+            spec, key = found[:, general.WINDOW], found[:, general.OWNER]
+            there = np.zeros(len(found), np.bool_)
+            for d in np.flatnonzero(empty):
+                mine = spec == d
+                o, p = int(self.specs[d, general.ORIGIN]), int(self.specs[d, general.PERIOD])
+                if p > 0:
+                    had = known_from[d, key[mine]]
+                    held = had != NEVER
+                    first = o + ((np.where(held, had, 0) - int(size[d, 0]) - o) // p + 1) * p
+                    there[mine] = held & (found[mine, general.LOW] >= first)
+            altered |= (spec_empty := empty[spec]) & ~there
+            known |= spec_empty & there
+        chosen = np.flatnonzero(altered)
+        found, known = found[chosen], known[chosen]
+        identity = self._identity(found)
+        return self._rows(found, self.revisions.next(identity, known))
+
+    def _identity(self, found: Array) -> Array:
+        finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]]
+        return np.column_stack([finding, found[:, [general.OWNER, general.LOW, general.HIGH]]])
+
+    def _enumerate(self, after: Array, upto: Array, look: bool) -> Array:
+        s = self.slices
+        out = np.empty((4096, 8), np.int64)
+        arguments = (self.specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
+        n = int(general.due()(*arguments, out))
+        if n > len(out):
+            out = np.empty((n, 8), np.int64)
+            general.due()(*arguments, out)
+        return out[:n]
+
+    def _rows(self, found: Array, revision: Array) -> Rows:
+        partials = self._answer(found)
+        finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]] if len(found) else np.empty(0, np.int64)
+        low, high = found[:, general.LOW], found[:, general.HIGH]
+        none = np.zeros(len(found), np.bool_)
+        return Rows(finding, found[:, general.OWNER], low, high, low, high, revision, none, partials)
+
+    def _answer(self, found: Array) -> list[Columns]:
+        s = self.slices
+        program = np.empty((2 * len(found), instructions.WIDTH), np.int64)
+        n = int(general.ask()(found, s.directory, self.plan.eager, program))
+        answers = []
+        for lift in self.lifts:
+            partials = lift.monoid.allocate(len(found))
+            lift.run(program[:n], None, s, partials)
+            answers.append(partials)
+        return answers
+
+    def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:
+        s = self.slices
+        out = np.empty((1024, 8), np.int64)
+        arguments = (gap, before, upto, self.lateness, again, s.directory, s.rows)
+        n = int(general.sessions()(*arguments, out))
+        if n > len(out):
+            out = np.empty((n, 8), np.int64)
+            general.sessions()(*arguments, out)
+        out = out[:n]
+        table = np.zeros((n, WIDTH), np.int64)
+        table[:, FINDING] = i
+        table[:, KEY] = out[:, general.OWNER]
+        table[:, LOW] = table[:, START] = out[:, general.LOW]
+        table[:, HIGH] = table[:, END] = out[:, general.HIGH]
+        table[:, EVENTS] = out[:, general.ALTERED]  # when it last changed: the same if nothing did
+        table[:, ALIVE] = 1
+        partials = self._answer(out)
+        if self.lateness == 0:
+            return Rows.of(table, partials)  # closed as soon as they are complete
+        return self.emitted.emit(table, partials, again, finding=i)
+
+    # ------------------------------------------------------------------ eviction
+
+    def _close(self) -> None:
+        """Forget what is past correction, and drop or merge the slices that nothing needs one by one."""
+        s, horizon = self.slices, self.watermark - self.lateness
+        self.emitted.close(self.emitted.table[:, END] <= horizon)
+        self.revisions.close(horizon)
+        together = s.directory[:, HI].copy()  # slices before this are needed together only
+        starts = [first_start(b, horizon) for b in self.bounds if b.ends]
+        starts += [b.origin + max(0, (horizon - b.origin) // b.step * b.step) for b in self.bounds if not b.ends]
+        if starts and min(starts) != NEVER:
+            general.keep_edges()(min(starts), s.directory, s.rows, together)
+        upto = together.copy()
+        if self.sessions:
+            gap = max(gap for _, gap in self.sessions)
+            general.keep_sessions()(gap, self.watermark, self.lateness, s.directory, s.rows, upto)
+        if len(self.landmarks):
+            general.keep_edges()(int(self.landmarks[0]), s.directory, s.rows, upto)
+        if (upto < together - 1).any():
+            self._merge_old(upto, together)
+        s.evict(upto)
+
+    def _merge_old(self, keep: Array, together: Array) -> None:
+        s = self.slices
+        program = np.empty((len(s) + 1, instructions.WIDTH), np.int64)
+        n, s.free_count = general.merge_old()(
+            self.landmarks, self.gap, keep, together, s.directory, s.rows, s.free, s.free_count, program
+        )
+        for lift in self.lifts:
+            lift.run(program[:n], None, s, ())
+
+
+__all__ = ["Sliced", "take"]

@@ -1,0 +1,505 @@
+"""General stream slicing without tuples: slices between all edges, updated in place wherever an event falls (Scotty).
+
+    edges      │        │    │      │           all begins and ends of windows with fixed edges
+    events     │ ·· ·   │ ·  │  · · │
+    slices     │[──]    │[]  │ [──] │           FIRST … LAST inside of their edges
+
+A slice is a run of a key's events between two neighbouring edges. If there are sessions, it is also cut where
+events are further apart than the smallest gap, so a slice never belongs to two sessions; larger gaps join slices.
+An event then never needs a split: it falls into a slice, or makes one, or joins two (a merge).
+
+A batch is first cut into slices of its own (`cut`), which are then settled among those of each key (`settle`): the
+same in order or out of order, and the partials see one FOLD for each.
+
+A closed session takes no part in what follows. Where a late slice comes to lie next to one, a BARRIER between the two
+says for which gaps they do not belong together.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from windlass.kernels import compiled
+from windlass.slicing.edges import LONG_AGO, NEVER, last_edge, next_edge
+from windlass.slicing.instructions import ANSWER, FOLD, MERGE, REPAIR
+from windlass.slicing.slices import (
+    BARRIER,
+    BASE,
+    BORN,
+    CAPACITY,
+    CHANGED,
+    CLEAN,
+    END,
+    FIRST,
+    HI,
+    LAST,
+    LO,
+    SLOT,
+    START,
+    find,
+)
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+# Columns of a slice of a batch, before it is settled.
+KEY, CELL_START, CELL_END, EARLIEST, LATEST, ROW, STOP_ROW = range(7)
+
+# Columns of a periodic specification, and of a window that is found.
+ORIGIN, PERIOD, STEP, ENDS, EMIT_EMPTY = 0, 1, 2, 3, 6
+WINDOW, OWNER, FROM, UPTO, LOW, HIGH, ALTERED, KNOWN = range(8)
+
+
+@cache
+def cut() -> Any:
+    """`cut(key, ts, progressions, edges, gap, out)`: the slices of a batch in order. Returns how many."""
+
+    def cut_batch(key: Any, ts: Any, progressions: Any, edges: Any, gap: Any, out: Any) -> Any:
+        n, i = 0, 0
+        lo = 0
+        while i < len(ts):
+            k, first = key[i], ts[i]
+            if len(edges) == 0:
+                start, end = last_edge(progressions, first), next_edge(progressions, first)
+            else:
+                if n > 0 and out[n - 1, KEY] == k:
+                    while lo < len(edges) and edges[lo] <= first:
+                        lo += 1
+                else:
+                    lo, hi = 0, len(edges)
+                    while lo < hi:
+                        middle = (lo + hi) >> 1
+                        if edges[middle] <= first:
+                            lo = middle + 1
+                        else:
+                            hi = middle
+                start = edges[lo - 1] if lo > 0 else last_edge(progressions, first)
+                end = edges[lo] if lo < len(edges) else next_edge(progressions, first)
+            j, last = i + 1, first
+            while j < len(ts) and key[j] == k and ts[j] < end and ts[j] - last <= gap:
+                last = ts[j]
+                j += 1
+            out[n, KEY] = k
+            out[n, CELL_START] = start
+            out[n, CELL_END] = end
+            out[n, EARLIEST] = first
+            out[n, LATEST] = last
+            out[n, ROW] = i
+            out[n, STOP_ROW] = j
+            n += 1
+            i = j
+        return n
+
+    return compiled(cut_batch)
+
+
+def is_closed(end: Any, watermark: Any, lateness: Any) -> Any:
+    """Whether a session that ends there is past correction."""
+    return watermark != LONG_AGO and end < watermark and end <= watermark - lateness
+
+
+def closed_gap(last: Any, watermark: Any, lateness: Any) -> Any:
+    """The greatest gap for which a session that ends with this event is closed."""
+    if watermark == LONG_AGO:
+        return -1
+    return min(watermark - lateness - last, watermark - 1 - last)
+
+
+@cache
+def settle() -> Any:
+    """`settle(slices, count, gap, watermark, lateness, …, program)`: put a batch's slices among those of their keys, and
+    write what that does to the partials. Returns the program's length and how many slots are free then."""
+
+    def remove(directory: Any, rows: Any, k: Any, r: Any) -> Any:
+        last = directory[k, BASE] + directory[k, HI] - 1
+        for j in range(r, last):
+            for field in range(rows.shape[1]):
+                rows[j, field] = rows[j + 1, field]
+        directory[k, HI] -= 1
+        directory[k, CLEAN] = min(directory[k, CLEAN], r - directory[k, BASE])
+
+    def settle_slices(
+        slices: Any,
+        count: Any,
+        gap: Any,
+        watermark: Any,
+        lateness: Any,
+        directory: Any,
+        rows: Any,
+        free: Any,
+        free_count: Any,
+        epoch: Any,
+        program: Any,
+    ) -> Any:
+        n = 0
+        for d in range(count):
+            k, first, last = slices[d, KEY], slices[d, EARLIEST], slices[d, LATEST]
+            base = directory[k, BASE]
+            lo, hi = base + directory[k, LO], base + directory[k, HI]
+            start, end = slices[d, CELL_START], slices[d, CELL_END]
+            # The slices between the same edges that this one touches: x:y.
+            if hi == lo or rows[hi - 1, END] <= first:
+                x = y = hi
+            else:
+                r = find(rows, FIRST, lo, hi, first + 1)
+                if r > lo and rows[r - 1, END] > first:  # old slices may have been merged over edges
+                    start, end = rows[r - 1, START], rows[r - 1, END]
+                elif r < hi and rows[r, START] <= first:
+                    start, end = rows[r, START], rows[r, END]
+                x = find(rows, FIRST, lo, hi, start)
+                while x < hi and rows[x, LAST] < first and (
+                    first - rows[x, LAST] > gap or closed_gap(rows[x, LAST], watermark, lateness) >= gap
+                ):
+                    x += 1
+                y = x
+                while y < hi and rows[y, FIRST] < end and rows[y, FIRST] - last <= gap:
+                    y += 1
+            fresh = x == y
+            if fresh:
+                barrier = -1
+                if x > lo and first < watermark:  # a late slice behind one that may be closed
+                    closed = closed_gap(rows[x - 1, LAST], watermark, lateness)
+                    if x < hi:
+                        closed = min(closed, rows[x, FIRST] - rows[x - 1, LAST] - 1)
+                        closed = max(closed, rows[x, BARRIER])
+                    barrier = max(barrier, closed)
+                for j in range(hi, x, -1):
+                    for field in range(rows.shape[1]):
+                        rows[j, field] = rows[j - 1, field]
+                if x < hi:
+                    rows[x + 1, BARRIER] = -1
+                directory[k, HI] += 1
+                directory[k, CLEAN] = min(directory[k, CLEAN], x - base)
+                free_count -= 1
+                rows[x, SLOT] = free[free_count]
+                rows[x, START] = start
+                rows[x, END] = end
+                rows[x, FIRST] = first
+                rows[x, LAST] = last
+                rows[x, BORN] = epoch
+                rows[x, BARRIER] = barrier
+            else:
+                if first < rows[x, FIRST] and first < watermark and x > lo:
+                    closed = min(
+                        closed_gap(rows[x - 1, LAST], watermark, lateness), rows[x, FIRST] - rows[x - 1, LAST] - 1
+                    )
+                    rows[x, BARRIER] = max(rows[x, BARRIER], closed)
+                rows[x, FIRST] = min(rows[x, FIRST], first)
+                rows[x, LAST] = max(rows[x, LAST], last)
+                for _ in range(x + 1, y):
+                    program[n, 0] = MERGE
+                    program[n, 1] = rows[x, SLOT]
+                    program[n, 2] = rows[x + 1, SLOT]
+                    n += 1
+                    free[free_count] = rows[x + 1, SLOT]
+                    free_count += 1
+                    rows[x, LAST] = max(rows[x, LAST], rows[x + 1, LAST])
+                    rows[x, BORN] = min(rows[x, BORN], rows[x + 1, BORN])
+                    remove(directory, rows, k, x + 1)
+                directory[k, CLEAN] = min(directory[k, CLEAN], x - base)
+            rows[x, CHANGED] = epoch
+            program[n, 0] = FOLD
+            program[n, 1] = rows[x, SLOT]
+            program[n, 2] = slices[d, ROW]
+            program[n, 3] = slices[d, STOP_ROW]
+            program[n, 4] = 1 if fresh else 0
+            n += 1
+        return n, free_count
+
+    return compiled(settle_slices)
+
+
+@cache
+def due() -> Any:
+    """`due(specs, after, upto, earliest, latest, epoch, directory, rows, out)`: the windows with fixed edges that end in
+    (after, upto] (by specification and key) and hold an event, or may be empty. Returns how many there are and writes as
+    many as `out` has room for. ALTERED: an event came in this epoch; KNOWN: there was one before."""
+
+    def put(out: Any, n: Any, d: Any, k: Any, p: Any, q: Any, low: Any, high: Any, rows: Any, base: Any, epoch: Any) -> Any:
+        if n < out.shape[0]:
+            altered, known = 0, 0
+            for r in range(p, q):
+                if rows[r, CHANGED] == epoch:
+                    altered = 1
+                if rows[r, BORN] < epoch:
+                    known = 1
+            out[n, WINDOW] = d
+            out[n, OWNER] = k
+            out[n, FROM] = p - base
+            out[n, UPTO] = q - base
+            out[n, LOW] = low
+            out[n, HIGH] = high
+            out[n, ALTERED] = altered
+            out[n, KNOWN] = known
+        return n + 1
+
+    def due_windows(
+        specs: Any,
+        after: Any,
+        upto: Any,
+        earliest: Any,
+        latest: Any,
+        epoch: Any,
+        look: Any,
+        directory: Any,
+        rows: Any,
+        out: Any,
+    ) -> Any:
+        n = 0
+        for d in range(specs.shape[0]):
+            o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
+            empty = specs[d, EMIT_EMPTY] and p > 0
+            size = ends * step
+            for k in range(directory.shape[0]):
+                a, b, oldest = after[d, k], upto[d, k], earliest[d if earliest.shape[0] > 1 else 0, k]
+                if a >= b or latest[k] < oldest:
+                    continue
+                base = directory[k, BASE]
+                lo, hi = base + directory[k, LO], base + directory[k, HI]
+                if lo == hi and not empty:
+                    continue
+                if ends == 0:  # a landmark: an end counts only if an event fell in the step before it
+                    r = find(rows, FIRST, lo, hi, o if a < o + step else a - step)
+                    low = find(rows, FIRST, lo, hi, o)
+                    while r < hi:
+                        high = o + ((rows[r, FIRST] - o) // step + 1) * step
+                        if high > b:
+                            break
+                        q = find(rows, FIRST, r, hi, high)
+                        if high > a:
+                            n = put(out, n, d, k, low, q, o, high, rows, base, epoch if look else -1)
+                        r = q
+                    continue
+                begun = NEVER
+                if b == NEVER or not empty:
+                    begun = latest[k]
+                    b = min(b, begun + size)
+                w = 0 if p == 0 else (max(a, oldest) - size - o) // p + 1
+                if not empty:
+                    a = max(a, oldest)
+                x = find(rows, FIRST, lo, hi, o + w * p)
+                y = x
+                while True:
+                    s = o + w * p
+                    if s + step > b or s > begun:
+                        break
+                    while x < hi and rows[x, FIRST] < s:
+                        x += 1
+                    first = rows[x, FIRST] if x < hi else NEVER
+                    if first >= s + size and not empty:
+                        if x == hi or p == 0:
+                            break
+                        w = (first - size - o) // p + 1
+                        continue
+                    y = max(x, y if ends == 1 else x)
+                    for j in range(1 if a < s else (a - s) // step + 1, ends + 1):
+                        e = s + j * step
+                        if e > b:
+                            break
+                        while y < hi and rows[y, FIRST] < e:
+                            y += 1
+                        if first < e or empty:
+                            n = put(out, n, d, k, x, y, s, e, rows, base, epoch if look else -1)
+                    if p == 0:
+                        break
+                    w += 1
+        return n
+
+    return compiled(due_windows)
+
+
+def linked(rows: Any, r: Any, gap: Any) -> Any:
+    """Whether a slice belongs to the same session as the one before it."""
+    return rows[r, FIRST] - rows[r - 1, LAST] <= gap and rows[r, BARRIER] < gap
+
+
+@cache
+def sessions() -> Any:
+    """`sessions(gap, before, watermark, lateness, again, directory, rows, out)`: the sessions that are complete at this
+    watermark and were not at the one before; of keys that are looked at again, all that are complete and not closed.
+    ALTERED is when its last slice changed. Returns how many, as `due` does."""
+
+    def find_sessions(
+        gap: Any, before: Any, watermark: Any, lateness: Any, again: Any, directory: Any, rows: Any, out: Any
+    ) -> Any:
+        n = 0
+        for k in range(directory.shape[0]):
+            base = directory[k, BASE]
+            lo, hi = base + directory[k, LO], base + directory[k, HI]
+            if lo == hi:
+                continue
+            r = lo
+            if before != LONG_AGO:  # sessions that ended long before need not be looked at
+                r = find(rows, LAST, lo, hi, before - lateness - gap - 1)
+                while lo < r < hi and linked(rows, r, gap):
+                    r -= 1
+                if r == hi:
+                    continue
+            while r < hi:
+                q, changed = r + 1, rows[r, CHANGED]
+                while q < hi and linked(rows, q, gap):
+                    changed = max(changed, rows[q, CHANGED])
+                    q += 1
+                end = rows[q - 1, LAST] + gap
+                was_complete = before != LONG_AGO and end < before
+                if end < watermark and (
+                    not was_complete or (again[k] and not is_closed(end, before, lateness))
+                ):
+                    if n < out.shape[0]:
+                        out[n, WINDOW] = 0
+                        out[n, OWNER] = k
+                        out[n, FROM] = r - base
+                        out[n, UPTO] = q - base
+                        out[n, LOW] = rows[r, FIRST]
+                        out[n, HIGH] = end
+                        out[n, ALTERED] = changed
+                        out[n, KNOWN] = 1
+                    n += 1
+                r = q
+        return n
+
+    return compiled(find_sessions)
+
+
+@cache
+def near_session() -> Any:
+    """`near(key, ts, gap, watermark, lateness, directory, rows, out)`: whether an event joins a session not closed."""
+
+    def is_near(key: Any, ts: Any, gap: Any, watermark: Any, lateness: Any, directory: Any, rows: Any, out: Any) -> Any:
+        for i in range(len(ts)):
+            k = key[i]
+            base = directory[k, BASE]
+            lo, hi = base + directory[k, LO], base + directory[k, HI]
+            r = find(rows, LAST, lo, hi, ts[i] - gap)
+            near = False
+            while r < hi and rows[r, FIRST] - ts[i] <= gap and not near:
+                q = r + 1
+                while q < hi and linked(rows, q, gap):
+                    q += 1
+                near = not is_closed(rows[q - 1, LAST] + gap, watermark, lateness)
+                r = q
+            out[i] = near
+
+    return compiled(is_near)
+
+
+@cache
+def keep_sessions() -> Any:
+    """`keep(gap, watermark, lateness, directory, rows, upto)`: lowers upto[key] to the first session that is not closed."""
+
+    def keep(gap: Any, watermark: Any, lateness: Any, directory: Any, rows: Any, upto: Any) -> Any:
+        for k in range(len(upto)):
+            base = directory[k, BASE]
+            r, hi = base + directory[k, LO], base + directory[k, HI]
+            while r < hi and r - base < upto[k]:
+                q = r + 1
+                while q < hi and linked(rows, q, gap):
+                    q += 1
+                if not is_closed(rows[q - 1, LAST] + gap, watermark, lateness):
+                    upto[k] = min(upto[k], r - base)
+                r = q
+
+    return compiled(keep)
+
+
+@cache
+def keep_edges() -> Any:
+    """`keep(start, directory, rows, upto)`: lowers upto[key] to the first slice that is not before a time."""
+
+    def keep(start: Any, directory: Any, rows: Any, upto: Any) -> Any:
+        for k in range(len(upto)):
+            base = directory[k, BASE]
+            r = find(rows, FIRST, base + directory[k, LO], base + directory[k, HI], start)
+            upto[k] = min(upto[k], r - base)
+
+    return compiled(keep)
+
+
+@cache
+def merge_old() -> Any:
+    """`merge(origins, gap, keep, together, …, program)`: slices of a key between keep[key] and together[key] are needed
+    together only, by landmarks and sessions that go on for long. Merge those that no landmark begins between and that are
+    in the same session whatever its gap. Returns the program's length and how many slots are free then."""
+
+    def merge(
+        origins: Any,
+        gap: Any,
+        keep: Any,
+        together: Any,
+        directory: Any,
+        rows: Any,
+        free: Any,
+        free_count: Any,
+        program: Any,
+    ) -> Any:
+        n = 0
+        for k in range(len(keep)):
+            base = directory[k, BASE]
+            hi = base + directory[k, HI]
+            r, stop = base + keep[k], base + together[k]
+            if stop - r < 2:
+                continue
+            kept = r
+            for q in range(r + 1, stop):
+                apart = rows[q, FIRST] - rows[kept, LAST] > gap or (gap != NEVER and rows[q, BARRIER] >= gap)
+                for i in range(len(origins)):
+                    apart = apart or rows[kept, LAST] < origins[i] <= rows[q, FIRST]
+                if apart:
+                    kept += 1
+                    for field in range(rows.shape[1]):
+                        rows[kept, field] = rows[q, field]
+                else:
+                    program[n, 0] = MERGE
+                    program[n, 1] = rows[kept, SLOT]
+                    program[n, 2] = rows[q, SLOT]
+                    n += 1
+                    free[free_count] = rows[q, SLOT]
+                    free_count += 1
+                    rows[kept, LAST] = rows[q, LAST]
+                    rows[kept, END] = rows[q, END]
+                    rows[kept, CHANGED] = max(rows[kept, CHANGED], rows[q, CHANGED])
+            gone = stop - 1 - kept
+            if gone > 0:
+                for q in range(stop, hi):
+                    for field in range(rows.shape[1]):
+                        rows[q - gone, field] = rows[q, field]
+                directory[k, HI] -= gone
+                directory[k, CLEAN] = min(directory[k, CLEAN], r - base)
+        return n, free_count
+
+    return compiled(merge)
+
+
+@cache
+def ask() -> Any:
+    """`ask(windows, rank, directory, eager, program)`: the program that answers windows, whose slices are all closed."""
+
+    def write_program(windows: Any, directory: Any, eager: Any, program: Any) -> Any:
+        n = 0
+        for w in range(windows.shape[0]):
+            k, p, q = windows[w, OWNER], windows[w, FROM], windows[w, UPTO]
+            if eager and q - p > 2:
+                lo, hi = directory[k, LO], directory[k, HI]
+                clean = max(directory[k, CLEAN], lo)
+                if clean < hi:
+                    program[n, 0] = REPAIR
+                    program[n, 1] = directory[k, BASE]
+                    program[n, 2] = directory[k, CAPACITY]
+                    program[n, 3] = clean
+                    program[n, 4] = hi
+                    program[n, 5] = lo
+                    program[n, 6] = hi
+                    n += 1
+                    directory[k, CLEAN] = hi
+            program[n, 0] = ANSWER
+            program[n, 1] = w
+            program[n, 2] = directory[k, BASE]
+            program[n, 3] = directory[k, CAPACITY]
+            program[n, 4] = p
+            program[n, 5] = q
+            n += 1
+        return n
+
+    return compiled(write_program)
