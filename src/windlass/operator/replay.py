@@ -62,6 +62,7 @@ class Replay:
         self.refused: dict[int, Array] = {}  # finding → which tuples came too late for it
         self.position = np.zeros(0, np.int64)  # of each key's first tuple
         findings = len(plan.findings)
+        self.timed = np.array([getattr(f.bound, "timed", False) for f in plan.findings], np.bool_)
         self.closed = np.empty((findings, 0), np.int64)  # own upper bound of the last window that was closed
         self.closed_ts = np.empty((findings, 0), np.int64)  # and the place of its last event
         self.closed_seq = np.empty((findings, 0), np.int64)
@@ -266,10 +267,12 @@ class Replay:
         return self.emitted.emit(found, partials, again)
 
     def _was_closed(self, found: Array) -> Array:
-        """Whether windows were closed before: they end in the order of their upper bounds, and of their last events."""
+        """Whether windows were closed before: they end in the order of their upper bounds, and, if events end them, of
+        their last events."""
         at = found[:, FINDING], found[:, KEY]
         high, ts, seq = self.closed[at], self.closed_ts[at], self.closed_seq[at]
         before = (found[:, LAST_TS] < ts) | ((found[:, LAST_TS] == ts) & (found[:, LAST_SEQ] <= seq))
+        before |= self.timed[found[:, FINDING]]
         return np.asarray((found[:, HIGH] < high) | ((found[:, HIGH] == high) & before))
 
     def _close(self, watermark: int, over: bool) -> None:
@@ -316,7 +319,6 @@ class Replay:
             inside = resume < end
             self.frontier[i, :, 0] = np.where(inside, tuples.ts[row] if len(tuples) else 0, horizon)
             self.frontier[i, :, 1] = np.where(inside, tuples.seq[row] if len(tuples) else 0, LONG_AGO)
-            resume = np.minimum(resume, self._needed_from(i))
             resume = np.maximum(resume, self.resume[i])
             self._lag(i, resume, starts)
             self.resume[i] = resume
@@ -338,13 +340,6 @@ class Replay:
         upto = e.slices.directory[:, 2].copy()
         cutty.keep_from()(e.specs[d_ : d_ + 1], e.skipped[d_ : d_ + 1], e.horizon(), e.slices.directory, e.slices.rows, upto)
         return cutty.positions_at(e.slices.directory, e.slices.rows, upto)
-
-    def _needed_from(self, i: int) -> Array:
-        e = self.engine
-        for n, (at, d) in enumerate(e.discretizers):
-            if at == i:
-                return d.needed_from(e.contexts[n], e.carries[n])
-        return np.full(len(self.position), NEVER, np.int64)
 
     def _lag(self, i: int, resume: Array, starts: Array) -> None:
         """Bring the context at the frontier up to where a rewound finding will read from."""

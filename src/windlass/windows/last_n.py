@@ -55,6 +55,7 @@ class LastEvents(Discretizer):
     n: int
     every: int
     width = 5
+    timed = True
     splits = True
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:

@@ -144,6 +144,7 @@ class Discretizer(Bound):
     width: int  # words of context a key
     carried: int = 0  # columns of the carry besides the key; 0: it has no carry
     splits: bool = False  # windows may begin at events it did not mark
+    timed: bool = False  # a window is complete at a time, rather than with an event
 
     @abstractmethod
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
