@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from windlass.operator.operator import Operator, aggregate
     from windlass.operator.query import Query
     from windlass.operator.results import Results
+    from windlass.operator.watermarks import Watermarks
     from windlass.windows import (
         Band,
         Cumulate,
@@ -44,6 +45,7 @@ __all__ = [
     "Snapshot",
     "ThresholdFrame",
     "Tumbling",
+    "Watermarks",
     "agg",
     "aggregate",
     "windows",
@@ -56,6 +58,7 @@ _HOMES = {
     "aggregate": "windlass.operator.operator",
     "Query": "windlass.operator.query",
     "Results": "windlass.operator.results",
+    "Watermarks": "windlass.operator.watermarks",
 }
 
 

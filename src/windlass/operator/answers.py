@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import ValueType
-from windlass.operator.emitted import Rows, take
+from windlass.operator.emitted import Rows
 from windlass.operator.keys import KeyIndex
 from windlass.operator.lift import lowered
 from windlass.operator.plan import Plan
+from windlass.operator.query import Query
 from windlass.operator.results import Group, Results
 
 Array = np.ndarray[Any, Any]
@@ -31,6 +32,15 @@ class Answers:
         self.lowering = [
             [(o.kept, plan.lowering(o, monoids, types)) for o in plan.outputs[members[0]]] for members in self.groups
         ]
+
+    def keep(self, queries: Sequence[Query]) -> None:
+        """Leave out all queries but these."""
+        left = [
+            ([q for q in members if self.plan.queries[q] in queries], lowering)
+            for members, lowering in zip(self.groups, self.lowering, strict=True)
+        ]
+        self.groups = [members for members, _ in left if members]
+        self.lowering = [lowering for members, lowering in left if members]
 
     def results(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> Results:
         order = np.argsort(rows.finding, kind="stable")
@@ -62,5 +72,3 @@ class Answers:
             )
         return Results(groups, keys, time_type)
 
-
-__all__ = ["Answers", "take"]

@@ -26,6 +26,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Engine(ABC):
+    lifts: list[Lift]
+
     @abstractmethod
     def start(self, watermark: int) -> None:
         """Begin with a watermark that was given before the first event."""
@@ -53,6 +55,16 @@ class Engine(ABC):
     def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
         """The rows that are due."""
 
+    def retire(self, findings: set[int], kept: set[int]) -> None:
+        """Stop looking for windows and keeping partials that no query asks for any more."""
+        for i in kept:
+            self.lifts[i].retired = True
+            self.lifts[i].pool = self.lifts[i].monoid.allocate(0)
+        self._retire(findings)
+
+    @abstractmethod
+    def _retire(self, findings: set[int]) -> None: ...
+
     @abstractmethod
     def held(self) -> dict[str, int]:
         """Counters of what is in memory."""
@@ -70,7 +82,7 @@ class InOrder(Engine):
     """Every event is a watermark, so events are folded as they come and forgotten."""
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift]) -> None:
-        self.plan = plan
+        self.plan, self.lifts = plan, list(lifts)
         self.ordered = Ordered(plan, lifts)
         self.due: list[Rows] = []
 
@@ -128,6 +140,9 @@ class InOrder(Engine):
         due, self.due = self.due, []
         return Rows.concat(due) if due else no_rows(self.ordered.lifts)
 
+    def _retire(self, findings: set[int]) -> None:
+        self.ordered.retire(findings)
+
     def held(self) -> dict[str, int]:
         return {"slices": len(self.ordered.slices), "tuples": 0}
 
@@ -182,6 +197,9 @@ class Reordered(Engine):
                 tuples, late, refusals = tuples.take(~waits), late[~waits], refusals[:, ~waits]
         return self.replay.advance(tuples, refusals, late, watermark, over, partial)
 
+    def _retire(self, findings: set[int]) -> None:
+        self.replay.retire(findings)
+
     def held(self) -> dict[str, int]:
         kept = 0 if self.replay.tuples is None else len(self.replay.tuples)
         return {
@@ -195,6 +213,7 @@ class General(Engine):
     """Events are folded into slices wherever they fall, and forgotten."""
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
+        self.lifts = list(lifts)
         self.sliced = Sliced(plan, lifts, lateness, has_sequence)
 
     def start(self, watermark: int) -> None:
@@ -217,6 +236,9 @@ class General(Engine):
 
     def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
         return self.sliced.advance(watermark, over)
+
+    def _retire(self, findings: set[int]) -> None:
+        self.sliced.retire(findings)
 
     def held(self) -> dict[str, int]:
         s = self.sliced

@@ -23,6 +23,7 @@ class Lift:
 
     def __init__(self, aggregate: Aggregate, monoid: Monoid, where: int | None, eager: bool) -> None:
         self.aggregate, self.monoid, self.where, self.eager = aggregate, monoid, where, eager
+        self.retired = False  # no query asks for it any more
         self.pool: Columns = monoid.allocate(0)
         self.tree: Columns = monoid.allocate(0)
 
@@ -34,6 +35,8 @@ class Lift:
 
     def run(self, program: Array, tuples: Tuples | None, slices: Slices, answers: Columns) -> None:
         """Run a slice program; without tuples, one that folds none."""
+        if self.retired:
+            return
         self.reserve(slices)
         events = self.events(tuples) if tuples is not None else self.no_events
         programs.run(self.monoid, program, events, slices.rows, self.pool, self.tree, answers or self.no_answers)

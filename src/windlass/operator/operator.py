@@ -18,18 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from windlass import durations
-from windlass.aggregates.values import ValueType
-from windlass.errors import InvalidArgument, OutOfOrder, UnknownColumn, WrongType
-from windlass.operator.answers import Answers
-from windlass.operator.emitted import Rows
-from windlass.operator.engine import Engine, engine_for
+from windlass.errors import InvalidArgument, OutOfOrder, WrongType
+from windlass.operator.branch import Branch
 from windlass.operator.events import Events, Reader, watermark_value
 from windlass.operator.keys import KeyIndex
-from windlass.operator.lift import Lift
-from windlass.operator.plan import Plan
 from windlass.operator.query import Query, check_queries
 from windlass.operator.results import Results
 from windlass.operator.tuples import Tuples
+from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +36,7 @@ class Operator:
 
     `time` names the column of event times, `key` the column (or columns) whose values have windows of their own,
     `sequence` one that orders events of the same time. Late events correct windows for `allowed_lateness` after
-    their end.
+    their end. `watermarks` lets the watermark follow the stream; otherwise it is given to `advance`.
     """
 
     def __init__(
@@ -53,27 +49,25 @@ class Operator:
         allowed_lateness: Any = 0,
         order: Literal["out-of-order", "in-order"] = "out-of-order",
         store: Literal["auto", "lazy", "eager"] = "auto",
+        watermarks: Watermarks | None = None,
     ) -> None:
         names = () if key is None else (key,) if isinstance(key, str) else tuple(key)
         if order not in ("out-of-order", "in-order"):
             raise InvalidArgument(f"order is 'out-of-order' or 'in-order', got {order!r}")
         if store not in ("auto", "lazy", "eager"):
             raise InvalidArgument(f"store is 'auto', 'lazy' or 'eager', got {store!r}")
-        self.queries = list(check_queries(queries, names))
-        self.in_order, self.store = order == "in-order", store
-        if isinstance(allowed_lateness, int | np.integer) and not isinstance(allowed_lateness, bool):
-            if allowed_lateness < 0:
-                raise InvalidArgument(f"allowed_lateness must not be negative, got {allowed_lateness}")
-        else:
-            durations.parse(allowed_lateness, positive=False)
-        self._lateness = allowed_lateness
+        if watermarks is not None and not isinstance(watermarks, Watermarks):
+            raise WrongType(f"watermarks is windlass.Watermarks(delay, every), got {type(watermarks).__name__}")
+        if watermarks is not None and order == "in-order":
+            raise InvalidArgument("in-order streams need no watermarks: every event is one")
+        self._in_order, self._store, self._watermarks = order == "in-order", store, watermarks
+        self._lateness = _checked_lateness(allowed_lateness)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
-        self._plan: Plan | None = None  # made with the first batch, which tells types
-        self._engine: Engine | None = None
-        self._answers: Answers | None = None
+        self._branches = [Branch(list(check_queries(queries, names)), self._in_order, store)]
         self._watermark = LONG_AGO
-        self._last = LONG_AGO  # the time of the last event, in-order
+        self._greatest = LONG_AGO  # event time
+        self._next = LONG_AGO  # the watermark to come
         self._arrivals = 0
         self._finished = False
         self._expired: list[pa.Table] = []
@@ -82,53 +76,102 @@ class Operator:
     # ------------------------------------------------------------------ events
 
     def process(self, batch: Any) -> None:
-        """Take a batch of events. Results come at `advance`. Whatever is wrong with the batch, nothing has changed then."""
+        """Take a batch of events. Results come at `advance`. If anything is wrong with the batch, nothing changes."""
         if self._finished:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
-        plan = self._plan or Plan(self.queries, None, self.in_order, self.store)
-        others = [c for c in plan.window_columns if c not in plan.measures]
-        events = self._reader.read(batch, [*plan.columns, *others], plan.measures)
-        if self._plan is None:
-            plan = self._make_plan(events)
+        plans = [branch.plan for branch in self._branches]
+        measures = list(dict.fromkeys(name for plan in plans for name in plan.measures))
+        columns = dict.fromkeys(name for plan in plans for name in (*plan.columns, *plan.window_columns))
+        read = [name for name in columns if name not in measures or any(name in plan.columns for plan in plans)]
+        events = self._reader.read(batch, read, measures)
         if len(events) == 0:
             return
-        if self.in_order:
+        if self._in_order:
             self._check_order(events)
-        masks = [predicate.mask(events.table) for predicate in plan.predicates]
         known = len(self._keys)
-        ids = self._keys.encode(events.keys, len(events))
+        fresh = [branch for branch in self._branches if branch.engine is None]
         try:
-            tuples = self._tuples(plan, events, ids, masks)
-            if self._plan is None:
-                self._install(plan, events, tuples)
-            engine = self._engine
-            assert engine is not None
-            engine.add_keys(len(self._keys))
-            engine.check(tuples)
+            tuples = self._prepare(events)
         except BaseException:
             self._keys.truncate(known)
+            for branch in fresh:
+                branch.engine = None
             raise
         self._reader.accept(events)
-        self._take(engine, tuples, events)
-
-    def _take(self, engine: Engine, tuples: Tuples, events: Events) -> None:
-        self._counters["events"] += len(tuples)
+        self._counters["events"] += len(events)
         self._counters["batches"] += 1
-        self._arrivals += len(tuples)
-        late = engine.late(tuples)
-        refusals: Array | None = None
-        if late.any():
-            accepted = engine.accepted(tuples, late)
-            alive = accepted.any(axis=0)
-            self._counters["late"] += int(late.sum())
-            if not alive.all():
-                self._expire(events, ~alive)
-                kept = np.flatnonzero(alive)
-                tuples, late, accepted = tuples.take(kept), late[kept], accepted[:, kept]
-            refusals = ~accepted
-        if self.in_order and len(tuples):
-            self._last = self._watermark = int(tuples.ts[-1])
-        engine.take(tuples, late, refusals)
+        self._arrivals += len(events)
+        self._take(tuples, events)
+
+    def _prepare(self, events: Events) -> list[Tuples]:
+        """The events as each branch reads them, checked; keys get their ids."""
+        unit = None if events.time_type is None or pa.types.is_integer(events.time_type) else "us"
+        ids = self._keys.encode(events.keys, len(events))
+        arrival = np.arange(self._arrivals, self._arrivals + len(events))
+        prepared = []
+        for branch in self._branches:
+            plan = branch.bound_to(unit)
+            tuples = branch.tuples(plan, events, ids, arrival)
+            if branch.engine is None:
+                lateness = _in_unit(self._lateness, unit)
+                has_sequence = self._reader.sequence is not None
+                branch.install(plan, events, tuples, lateness, has_sequence, self._watermark)
+            assert branch.engine is not None
+            branch.engine.add_keys(len(self._keys))
+            branch.engine.check(tuples if branch.since == LONG_AGO else tuples.take(tuples.ts > branch.since))
+            prepared.append(tuples)
+        return prepared
+
+    def _take(self, tuples: list[Tuples], events: Events) -> None:
+        """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
+        if self._watermarks is None:
+            self._greatest = max(self._greatest, int(events.ts.max()))
+            if self._in_order:
+                self._watermark = max(self._watermark, self._greatest)
+            self._take_rows(tuples, events, 0, len(events))
+            return
+        delay, every = self._watermarks.bind(self._reader.unit)
+        cuts, greatest, watermark = segments(events.ts, self._greatest, self._watermark, delay, every)
+        begin = 0
+        for row, mark in cuts:
+            self._take_rows(tuples, events, begin, row)
+            self._advance(mark)
+            begin = row
+        self._take_rows(tuples, events, begin, len(events))
+        self._greatest, self._next = greatest, watermark
+
+    def _take_rows(self, tuples: list[Tuples], events: Events, begin: int, stop: int) -> None:
+        if begin == stop:
+            return
+        refused, late_any = np.ones(stop - begin, np.bool_), np.zeros(stop - begin, np.bool_)
+        for branch, whole in zip(self._branches, tuples, strict=True):
+            engine = branch.engine
+            assert engine is not None
+            part = whole if stop - begin == len(whole) else whole.take(slice(begin, stop))
+            seen = np.arange(len(part))
+            if branch.since != LONG_AGO:
+                seen = np.flatnonzero(part.ts > branch.since)
+                late_any |= engine.late(part)
+                part = part.take(seen)
+            late = engine.late(part)
+            refusals: Array | None = None
+            alive = np.ones(len(part), np.bool_)
+            if late.any():
+                accepted = engine.accepted(part, late)
+                alive = accepted.any(axis=0)
+                late_any[seen] |= late
+                if not alive.all():
+                    kept = np.flatnonzero(alive)
+                    part, late, accepted = part.take(kept), late[kept], accepted[:, kept]
+                refusals = ~accepted
+            refused[seen[alive]] = False
+            if len(part):
+                engine.take(part, late, refusals)
+        if late_any.any():
+            self._counters["late"] += int(late_any.sum())
+            refused &= late_any
+            if refused.any():
+                self._expire(events, begin + np.flatnonzero(refused))
 
     def _expire(self, events: Events, which: Array) -> None:
         rows = events.rows(which)
@@ -136,18 +179,22 @@ class Operator:
             f"late: the watermark is {self._shown(self._watermark)}, the allowed lateness {self._lateness}; "
             "all windows that would hold it are closed"
         )
+        if "reason" in rows.column_names:  # the user's own column of that name
+            rows = rows.rename_columns(["reason_" if name == "reason" else name for name in rows.column_names])
         self._expired.append(rows.append_column("reason", pa.array([reason] * len(rows), pa.string())))
         self._counters["expired"] += len(rows)
 
     def late(self) -> pa.Table:
         """The events that came too late for every query, with the reason, and forget them."""
-        expired, self._expired = self._expired, []
+        expired = self._expired
         if not expired:
             return pa.table({"reason": pa.array([], pa.string())})
-        return pa.concat_tables(expired, promote_options="permissive")
+        late = pa.concat_tables(expired, promote_options="permissive")
+        self._expired = []
+        return late
 
     def _check_order(self, events: Events) -> None:
-        before = np.concatenate([[self._last], events.ts[:-1]])
+        before = np.concatenate([[max(self._greatest, self._watermark)], events.ts[:-1]])
         bad = np.flatnonzero(events.ts < before)
         if len(bad):
             i = int(bad[0])
@@ -157,99 +204,99 @@ class Operator:
                 "(order='out-of-order' takes events in any order)"
             )
 
-    def _tuples(self, plan: Plan, events: Events, ids: Array, masks: list[Array]) -> Tuples:
-        arrival = np.arange(self._arrivals, self._arrivals + len(events))
-        tuples = Tuples(ids, events.ts, arrival if events.sequence is None else events.sequence, arrival, masks=masks)
-        for name in plan.columns:
-            column = events.column(name)
-            tuples.columns[name] = column.values
-            if column.valid is not None:
-                tuples.valid[name] = column.valid
-        for name in plan.window_columns:
-            if name in plan.measures:
-                values = events.measure(name)
-            else:
-                column = events.column(name)
-                values = column.values
-                if column.valid is not None and not column.valid.all():
-                    raise WrongType(f"column {name!r} has a null, and a window depends on it")
-                if values.dtype == object:
-                    raise WrongType(f"column {name!r} is of type {column.type}; windows read numbers and booleans")
-            if name in tuples.columns and tuples.columns[name].dtype != values.dtype:
-                raise WrongType(f"column {name!r} is aggregated as {tuples.columns[name].dtype} and a measure")
-            tuples.columns[name] = values
-        return tuples
-
     # ------------------------------------------------------------------ results
 
     def advance(self, watermark: Any = None) -> Results:
-        """Raise the watermark and give the rows that are due: windows now complete, and corrections."""
-        if watermark is None and not self.in_order:
-            raise InvalidArgument("advance needs a watermark: the time before which no more events will come")
+        """Raise the watermark and give the rows that are due: windows now complete, and corrections.
+
+        Without an argument where watermarks come with the stream: in-order, or with `watermarks=`.
+        """
         if self._finished:
             raise InvalidArgument("the stream was finished; there is nothing more to come")
         if watermark is not None:
-            given = watermark_value(watermark, self._reader.unit)
-            if self.in_order and self._engine is not None and given > self._watermark:
-                self._last = max(self._last, given)
-            self._watermark = max(self._watermark, given)
-        return self._results(self._watermark, over=False, partial=False)
+            self._next = max(self._next, watermark_value(watermark, self._unit(watermark)))
+        elif not self._in_order and self._watermarks is None:
+            raise InvalidArgument("advance needs a watermark: the time before which no more events will come")
+        self._advance(max(self._next, self._watermark))
+        return self._results()
+
+    def _unit(self, watermark: Any) -> str | None:
+        """The unit of a watermark; before the first batch the watermark itself tells."""
+        if self._reader.time_type is None and not isinstance(watermark, int | np.integer):
+            return "us"
+        return self._reader.unit
+
+    def _advance(self, watermark: int) -> None:
+        self._watermark = max(self._watermark, watermark)
+        for branch in self._branches:
+            branch.advance(self._watermark)
 
     def finish(self, partial: bool = False) -> Results:
         """End the stream: every window that can be complete is. `partial` also gives those that are not."""
         if self._finished:
             raise InvalidArgument("the stream was finished already")
-        results = self._results(NEVER, over=True, partial=partial)
+        for branch in self._branches:
+            branch.advance(NEVER, over=True, partial=partial)
         self._finished = True
-        return results
+        return self._results()
 
     def peek(self) -> Results:
         """Early results: the current values of windows that are not complete. Nothing changes."""
         other = copy.deepcopy(self)
-        other.advance(None if self.in_order else self._watermark) if self._watermark != LONG_AGO else None
+        if other._watermark != LONG_AGO:
+            other._advance(other._watermark)  # what is due already is not early
+        for branch in other._branches:
+            branch.due = []
         return other.finish(partial=True)
 
-    def _results(self, watermark: int, over: bool, partial: bool) -> Results:
-        if self._engine is None or self._answers is None:
-            return Results.empty(self.queries, self._keys, self._reader.time_type)
-        rows = self._engine.advance(watermark, over, partial)
-        self._counters["rows"] += len(rows)
-        return self._answers.results(rows, self._keys, self._reader.time_type)
+    def _results(self) -> Results:
+        parts = []
+        for branch in self._branches:
+            rows = branch.take_due()
+            if rows is None or branch.answers is None:
+                parts.append(Results.empty(branch.queries, self._keys, self._reader.time_type))
+            else:
+                self._counters["rows"] += len(rows)
+                parts.append(branch.answers.results(rows, self._keys, self._reader.time_type))
+        return parts[0] if len(parts) == 1 else Results.concat(parts)
 
-    # ------------------------------------------------------------------ plan
+    # ------------------------------------------------------------------ queries
 
-    def _make_plan(self, events: Events) -> Plan:
-        unit = None if events.time_type is None or pa.types.is_integer(events.time_type) else "us"
-        return Plan(self.queries, unit, self.in_order, self.store)
+    @property
+    def queries(self) -> list[Query]:
+        return [query for branch in self._branches for query in branch.queries]
 
-    def _install(self, plan: Plan, events: Events, tuples: Tuples) -> None:
-        types: dict[str, ValueType] = {name: events.column(name).type for name in plan.columns}
-        for name, type_ in types.items():
-            if pa.types.is_null(type_.arrow):
-                raise WrongType(f"column {name!r} holds nothing but nulls, so its type is unknown; cast it to a type")
-        monoids = plan.resolve(types)
-        lifts = [Lift(k.aggregate, m, k.where, plan.eager) for k, m in zip(plan.kept, monoids, strict=True)]
-        plan.dtypes = {name: values.dtype for name, values in tuples.columns.items()}
-        lateness = self._lateness
-        if not isinstance(lateness, int | np.integer):
-            if plan.unit is None and not isinstance(lateness, int):
-                raise WrongType(f"time is a column of integers, so allowed_lateness is one too, got {lateness!r}")
-            lateness = durations.parse(lateness, plan.unit or "us", positive=False)
-        self._engine = engine_for(plan, lifts, int(lateness), self._reader.sequence is not None)
-        self._engine.start(self._watermark)
-        self._answers = Answers(plan, monoids, types)
-        self._plan = plan
-
-    def add(self, query: Query) -> None:
-        raise NotImplementedError
+    def add(self, query: Query) -> str:
+        """Register another query while the stream runs. It starts with the windows that begin after the greatest event
+        time seen; the text that is returned says when that is."""
+        check_queries([*self.queries, query], self._keys.names)
+        if self._finished:
+            raise InvalidArgument("the stream was finished; make another operator for another stream")
+        since = max(self._greatest, self._watermark) if self._in_order else self._greatest
+        self._branches.append(Branch([query], self._in_order, self._store, since))
+        if since == LONG_AGO:
+            return f"{query.name} starts with the first event"
+        return f"{query.name} starts with windows that begin after {self._shown(since)}"
 
     def remove(self, name: str) -> None:
-        raise NotImplementedError
+        """Forget a query. What was due for it is not given any more."""
+        if name not in {query.name for query in self.queries}:
+            raise InvalidArgument(f"there is no query {name!r}; there are {[query.name for query in self.queries]}")
+        if len(self.queries) == 1:
+            raise InvalidArgument(f"{name!r} is the only query; an operator needs one")
+        for branch in self._branches:
+            branch.remove(name)
+        self._branches = [branch for branch in self._branches if branch.queries]
 
     def explain(self) -> str:
         """What the operator does for its queries, and why."""
-        plan = self._plan or Plan(self.queries, "us", self.in_order, self.store)
-        return plan.explain()
+        texts = []
+        for branch in self._branches:
+            text = branch.plan.explain()
+            if branch.since != LONG_AGO:
+                text = f"added at {self._shown(branch.since)}: " + text
+            texts.append(text)
+        return "\n".join(texts)
 
     @property
     def watermark(self) -> int | None:
@@ -258,7 +305,10 @@ class Operator:
     @property
     def counters(self) -> dict[str, int]:
         """What happened so far, and what is held now."""
-        held = {} if self._engine is None else self._engine.held()
+        held: dict[str, int] = {"slices": 0, "tuples": 0, "correctable": 0}
+        for branch in self._branches:
+            for name, count in (branch.engine.held() if branch.engine is not None else {}).items():
+                held[name] = held.get(name, 0) + count
         return {**self._counters, "keys": len(self._keys), **held}
 
     def _shown(self, t: int) -> str:
@@ -286,4 +336,21 @@ def aggregate(
     return operator.finish()
 
 
-__all__ = ["Operator", "Rows", "UnknownColumn", "aggregate"]
+def _checked_lateness(lateness: Any) -> Any:
+    if isinstance(lateness, int | np.integer) and not isinstance(lateness, bool):
+        if lateness < 0:
+            raise InvalidArgument(f"allowed_lateness must not be negative, got {lateness}")
+        return int(lateness)
+    durations.parse(lateness, positive=False)
+    return lateness
+
+
+def _in_unit(lateness: Any, unit: str | None) -> int:
+    if isinstance(lateness, int):
+        return lateness
+    if unit is None:
+        raise WrongType(f"time is a column of integers, so allowed_lateness is an integer too, got {lateness!r}")
+    return durations.parse(lateness, unit=unit, positive=False)
+
+
+__all__ = ["Operator", "aggregate"]

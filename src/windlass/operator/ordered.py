@@ -62,11 +62,7 @@ class Ordered:
             (i, b) for i in plan.discretizers if isinstance(b := plan.findings[i].bound, Discretizer)
         ]
         self.splits = any(d.splits for _, d in self.discretizers)
-        bounds = [plan.findings[i].bound for i in self.periodic]
-        self.begins = [
-            edges.begins([b for b in bounds if isinstance(b, Periodic) and self._measure(b) == c])
-            for c in range(2 + len(plan.measures))
-        ]
+        self.begins = self._begins()
         measures = 2 + len(plan.measures)
         self.keys = 0
         self.watermark = LONG_AGO
@@ -82,12 +78,24 @@ class Ordered:
         self.epoch = 0
         self.room = 1024  # windows that are expected to complete in a run
 
-    def _measure(self, bound: Periodic) -> int:
-        return (
-            {"time": TIME, "count": COUNT}.get(bound.measure, 0)
-            if bound.measure in ("time", "count")
-            else (2 + self.plan.measures.index(bound.measure))
-        )
+    def _begins(self) -> list[Array]:
+        """Where windows begin, by measure."""
+        bounds = [(self.plan.findings[i].measure, self.plan.findings[i].bound) for i in self.periodic]
+        return [
+            edges.begins(b for measure, b in bounds if measure == c and isinstance(b, Periodic))
+            for c in range(2 + len(self.plan.measures))
+        ]
+
+    def retire(self, findings: set[int]) -> None:
+        """Forget windows that are not asked for any more."""
+        left = [d for d, i in enumerate(self.periodic) if i not in findings]
+        self.periodic = [self.periodic[d] for d in left]
+        self.specs, self.after, self.skipped = self.specs[left], self.after[left], self.skipped[left]
+        self.seen_from, self.begun = self.seen_from[left], self.begun[left]
+        found = [n for n, (i, _) in enumerate(self.discretizers) if i not in findings]
+        self.discretizers = [self.discretizers[n] for n in found]
+        self.contexts, self.carries = [self.contexts[n] for n in found], [self.carries[n] for n in found]
+        self.begins = self._begins()
 
     def add_keys(self, keys: int) -> None:
         if keys <= self.keys:

@@ -74,6 +74,7 @@ class Plan:
     outputs: list[list[Output]] = field(default_factory=list)  # by query
     predicates: list[Predicate] = field(default_factory=list)
     measures: list[str] = field(default_factory=list)  # columns that windows are defined on
+    removed: set[str] = field(default_factory=set)  # queries that were removed since
     dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)  # of the columns that are read, once known
 
     def __post_init__(self) -> None:
@@ -150,6 +151,19 @@ class Plan:
         assert found is not None
         return found
 
+    @property
+    def unused_findings(self) -> set[int]:
+        """Windows that only removed queries have asked for."""
+        used = {f for q, f in zip(self.queries, self.finding_of, strict=True) if q.name not in self.removed}
+        return set(range(len(self.findings))) - used
+
+    @property
+    def unused_kept(self) -> set[int]:
+        """Partials that only removed queries have asked for."""
+        pairs = zip(self.queries, self.outputs, strict=True)
+        used = {o.kept for q, outputs in pairs if q.name not in self.removed for o in outputs}
+        return set(range(len(self.kept))) - used
+
     # ------------------------------------------------------------------ what it needs
 
     @cached_property
@@ -205,6 +219,12 @@ class Plan:
     # ------------------------------------------------------------------ explain
 
     def explain(self) -> str:
+        if self.removed:
+            left = Plan([q for q in self.queries if q.name not in self.removed], self.unit, self.in_order, self.store)
+            note = ""
+            if self.stores_tuples.yes and not left.stores_tuples.yes:
+                note = "\n  (tuples are still kept: a query that was removed needed them)"
+            return left.explain() + note
         q, f, k = len(self.queries), len(self.findings), len(self.kept)
         wanted = sum(len(query.aggregates) for query in self.queries)
         lines = [

@@ -61,6 +61,7 @@ class Replay:
         self.tuples: Tuples | None = None  # by key, in order
         self.refused: dict[int, Array] = {}  # finding → which tuples came too late for it
         self.position = np.zeros(0, np.int64)  # of each key's first tuple
+        self.retired: set[int] = set()  # findings of queries that were removed
         findings = len(plan.findings)
         self.timed = np.array([getattr(f.bound, "timed", False) for f in plan.findings], np.bool_)
         self.closed = np.empty((findings, 0), np.int64)  # own upper bound of the last window that was closed
@@ -95,6 +96,14 @@ class Replay:
             self.frontier = np.concatenate([self.frontier, fresh], axis=1)
             self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
 
+    def retire(self, findings: set[int]) -> None:
+        """Forget windows that are not asked for any more."""
+        found = [n for n, (i, _) in enumerate(self.engine.discretizers) if i not in findings]
+        self.contexts, self.carries = [self.contexts[n] for n in found], [self.carries[n] for n in found]
+        self.engine.retire(findings)
+        self.retired |= findings
+        self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
+
     # ------------------------------------------------------------------ late events
 
     def late(self, events: Tuples) -> Array:
@@ -114,7 +123,9 @@ class Replay:
         key, ts, seq = events.key[deep], events.ts[deep], events.seq[deep]
         for i, finding in enumerate(self.plan.findings):
             bound = finding.bound
-            if isinstance(bound, Periodic) and finding.is_grid:
+            if i in self.retired:
+                accepted[i] = False
+            elif isinstance(bound, Periodic) and finding.is_grid:
                 accepted[i, deep] = holds(bound, ts, horizon)
             elif isinstance(bound, SessionGap):
                 alone = (ts + bound.gap > horizon) | (ts + bound.gap >= self.watermark)
@@ -302,6 +313,8 @@ class Replay:
         least = end.copy()
         for i, finding in enumerate(self.plan.findings):
             bound = finding.bound
+            if i in self.retired:
+                continue
             if isinstance(bound, Periodic) and finding.is_grid:
                 begin = first_start(bound, horizon)
                 resume = self.position + cutty.first_at(tuples.ts, starts, sizes, np.full(len(keys), begin)) - starts

@@ -51,9 +51,8 @@ class Sliced:
         self.periodic = plan.periodic
         self.bounds = [b for i in self.periodic if isinstance(b := plan.findings[i].bound, Periodic)]
         self.sessions = [(i, b.gap) for i in plan.sessions if isinstance(b := plan.findings[i].bound, SessionGap)]
-        self.gap = min((gap for _, gap in self.sessions), default=NEVER)
-        self.edges = edges.together(edges.begins(self.bounds), edges.ends(self.bounds))
-        self.landmarks = np.array(sorted(b.origin for b in self.bounds if b.ends == 0), np.int64)
+        self.retired: set[int] = set()  # findings of queries that were removed
+        self._find_edges()
         self.watermark = LONG_AGO
         self.epoch = 1
         self.keys = 0
@@ -77,6 +76,23 @@ class Sliced:
             self.slices.add_keys(len(self.latest))
         self.keys = max(self.keys, keys)
 
+    def retire(self, findings: set[int]) -> None:
+        """Forget windows that are not asked for any more. Slices that are finer than needed now do no harm."""
+        left = [d for d, i in enumerate(self.periodic) if i not in findings]
+        if len(self.earliest) > 1 and left:
+            self.earliest, self.started = self.earliest[left], self.started[left]
+        self.periodic = [self.periodic[d] for d in left]
+        self.specs, self.bounds = self.specs[left], [self.bounds[d] for d in left]
+        self.sessions = [(i, gap) for i, gap in self.sessions if i not in findings]
+        self._find_edges()
+        self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
+        self.retired |= findings
+
+    def _find_edges(self) -> None:
+        self.gap = min((gap for _, gap in self.sessions), default=NEVER)
+        self.edges = edges.together(edges.begins(self.bounds), edges.ends(self.bounds))
+        self.landmarks = np.array(sorted(b.origin for b in self.bounds if b.ends == 0), np.int64)
+
     # ------------------------------------------------------------------ events
 
     def late(self, events: Tuples) -> Array:
@@ -92,6 +108,7 @@ class Sliced:
         if not len(deep):
             return accepted
         key, ts = events.key[deep], events.ts[deep]
+        accepted[list(self.retired)] = False
         for i, bound in zip(self.periodic, self.bounds, strict=True):
             accepted[i, deep] = holds(bound, ts, horizon)
         for i, gap in self.sessions:

@@ -42,8 +42,14 @@ def ends(windows: Iterable[Periodic]) -> Integers:
     return _progressions(map(of, windows))
 
 
-def together(*progressions: Integers) -> Integers:
-    return _progressions(tuple(map(int, p)) for group in progressions for p in group)
+def together(*groups: Integers) -> Integers:
+    """The progressions of several groups, without those that lie in another one."""
+    return _progressions(tuple(map(int, p)) for group in groups for p in group)
+
+
+def repeating(found: Iterable[tuple[int, int]]) -> Integers:
+    """The progressions of all (origin, period): the points origin + k·period, for any k."""
+    return _progressions((origin, period, LONG_AGO) for origin, period in found)
 
 
 def _progressions(found: Iterable[tuple[int, ...]]) -> Integers:

@@ -1,0 +1,113 @@
+"""A branch: the queries that were registered together, with their plan and the engine that runs it.
+
+An operator starts with one. A query that is added later begins with the events after the greatest time seen so far,
+so it gets a branch of its own, which sees those events only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.values import ValueType
+from windlass.errors import WrongType
+from windlass.operator.answers import Answers
+from windlass.operator.emitted import Rows
+from windlass.operator.engine import Engine, engine_for, no_rows
+from windlass.operator.events import Events
+from windlass.operator.lift import Lift
+from windlass.operator.plan import Plan
+from windlass.operator.query import Query
+from windlass.operator.tuples import Tuples
+from windlass.slicing.edges import LONG_AGO
+
+Array = np.ndarray[Any, Any]
+
+
+class Branch:
+    """Queries that share slices."""
+
+    def __init__(self, queries: list[Query], in_order: bool, store: str, since: int = LONG_AGO) -> None:
+        self.queries, self.in_order, self.store, self.since = queries, in_order, store, since
+        self.plan = Plan(queries, "us", in_order, store)  # until the first batch tells the stream's unit
+        self.engine: Engine | None = None
+        self.answers: Answers | None = None
+        self.due: list[Rows] = []
+
+    def bound_to(self, unit: str | None) -> Plan:
+        return self.plan if self.engine is not None else Plan(self.queries, unit, self.in_order, self.store)
+
+    def tuples(self, plan: Plan, events: Events, ids: Array, arrival: Array) -> Tuples:
+        """The columns that the plan reads."""
+        masks = [predicate.mask(events.table) for predicate in plan.predicates]
+        tuples = Tuples(ids, events.ts, arrival if events.sequence is None else events.sequence, arrival, masks=masks)
+        for name in plan.columns:
+            column = events.column(name)
+            tuples.columns[name] = column.values
+            if column.valid is not None:
+                tuples.valid[name] = column.valid
+        for name in plan.window_columns:
+            values = events.measure(name) if name in plan.measures else _numbers(events, name)
+            if name in tuples.columns and tuples.columns[name].dtype != values.dtype:
+                raise WrongType(
+                    f"column {name!r} is aggregated as {tuples.columns[name].dtype}, but as the measure of a window it "
+                    f"has to be {values.dtype}; cast it"
+                )
+            tuples.columns[name] = values
+        return tuples
+
+    def install(
+        self, plan: Plan, events: Events, tuples: Tuples, lateness: int, has_sequence: bool, watermark: int
+    ) -> None:
+        """Make the engine, now that the types of the columns are known."""
+        types: dict[str, ValueType] = {name: events.column(name).type for name in plan.columns}
+        for name, type_ in types.items():
+            if pa.types.is_null(type_.arrow):
+                raise WrongType(f"column {name!r} holds nothing but nulls, so its type is unknown; cast it to a type")
+        monoids = plan.resolve(types)
+        plan.dtypes = {name: values.dtype for name, values in tuples.columns.items()}
+        lifts = [Lift(k.aggregate, m, k.where, plan.eager) for k, m in zip(plan.kept, monoids, strict=True)]
+        engine = engine_for(plan, lifts, lateness, has_sequence)
+        engine.start(watermark)
+        self.answers = Answers(plan, monoids, types)
+        self.plan, self.engine = plan, engine
+
+    def remove(self, name: str) -> None:
+        """Forget a query; windows and partials that no other one uses are no longer kept."""
+        left = [query for query in self.queries if query.name != name]
+        if len(left) == len(self.queries):
+            return
+        self.queries = left
+        if self.engine is None or self.answers is None:
+            self.plan = Plan(left, self.plan.unit, self.in_order, self.store)
+            return
+        self.plan.removed.add(name)
+        self.answers.keep(left)
+        self.engine.retire(self.plan.unused_findings, self.plan.unused_kept)
+
+    def advance(self, watermark: int, over: bool = False, partial: bool = False) -> None:
+        if self.engine is not None:
+            self.due.append(self.engine.advance(watermark, over, partial))
+
+    def take_due(self) -> Rows | None:
+        """The rows that came out since the last call; None before there is an engine."""
+        if self.engine is None:
+            return None
+        due, self.due = self.due, []
+        rows = Rows.concat(due) if due else no_rows(self.engine.lifts)
+        if self.since != LONG_AGO and len(rows):
+            rows = rows.take(np.flatnonzero(rows.start > self.since))  # the others began without this branch
+        return rows
+
+
+def _numbers(events: Events, name: str) -> Array:
+    """A column that a window's own function reads."""
+    column = events.column(name)
+    if column.valid is not None and not column.valid.all():
+        row = int(np.flatnonzero(~column.valid)[0])
+        raise WrongType(f"column {name!r} is null in row {row}, and a window depends on it")
+    if column.values.dtype == object:
+        raise WrongType(f"column {name!r} is of type {column.type}; windows read numbers and booleans")
+    return column.values

@@ -1,0 +1,67 @@
+"""Watermarks that follow the stream: a delay behind the greatest event time so far, raised in steps.
+
+    Watermarks(delay="2s", every="1s")
+
+After each event the watermark is the greatest event time less the delay, rounded down to a multiple of `every`: what a
+source that tolerates two seconds of disorder and reports once a second would send. Events are judged one by one as
+they come, but work is only done at a watermark where a later event of the batch turns out to be late; all others
+change nothing that the next `advance()` would not find as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windlass import durations
+from windlass.durations import Duration
+from windlass.errors import InvalidArgument, WrongType
+from windlass.slicing.edges import LONG_AGO
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """A watermark that lags `delay` behind the greatest event time and moves in steps of `every`."""
+
+    delay: Duration
+    every: Duration = 1
+
+    def __post_init__(self) -> None:
+        for name, value, positive in (("delay", self.delay, False), ("every", self.every, True)):
+            if not isinstance(value, int | np.integer):
+                durations.parse(value, positive=positive)
+            elif isinstance(value, bool) or value < int(positive):
+                raise InvalidArgument(f"{name} of Watermarks must be {'positive' if positive else '0 or more'}, got {value}")
+
+    def bind(self, unit: str | None) -> tuple[int, int]:
+        """Delay and step in the stream's unit."""
+        bound = []
+        for value, positive in ((self.delay, False), (self.every, True)):
+            if unit is None and not isinstance(value, int | np.integer):
+                raise WrongType(f"time is a column of integers, so Watermarks takes integers too, got {value!r}")
+            bound.append(durations.parse(value, unit=unit or "us", positive=positive))
+        return bound[0], bound[1]
+
+
+def segments(ts: Array, greatest: int, watermark: int, delay: int, every: int) -> tuple[list[tuple[int, int]], int, int]:
+    """Where a batch must be interrupted by a watermark: (row, watermark before it), because an event is late then.
+
+    Also gives the greatest time and the watermark after the batch.
+    """
+    highest = np.maximum.accumulate(ts if greatest == LONG_AGO else np.concatenate([[greatest], ts]))
+    if greatest == LONG_AGO:
+        highest = np.concatenate([[ts[0]], highest])
+    marks = np.maximum((highest - delay) // every * every, watermark)
+    before = marks[:-1]
+    if greatest == LONG_AGO:
+        before = np.concatenate([[watermark], marks[1:-1]])
+    late = np.flatnonzero((ts < before) & (before > watermark))
+    cuts: list[tuple[int, int]] = []
+    if len(late):
+        values, first = np.unique(before[late], return_index=True)
+        cuts = [(int(late[i]), int(w)) for w, i in zip(values, first, strict=True)]
+    return cuts, int(highest[-1]), int(marks[-1])
