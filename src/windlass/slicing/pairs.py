@@ -36,7 +36,9 @@ def pairs(windows: Iterable[Periodic]) -> Integers:
 def _edges(windows: Iterable[Periodic]) -> Iterator[tuple[int, int]]:
     for w in windows:
         if w.ends != 1:
-            raise InvalidArgument(f"Pairs are for windows of one length, not for {w.describe()}; cut at its begins and ends")
+            raise InvalidArgument(
+                f"Pairs are for windows of one length, not for {w.describe()}; cut at its begins and ends"
+            )
         _, f2 = pair(w)
         yield w.origin, w.period
         yield w.origin + f2, w.period
