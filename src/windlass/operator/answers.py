@@ -29,6 +29,7 @@ class Answers:
         for q, query in enumerate(plan.queries):
             groups.setdefault((query.aggregates, query.where), []).append(q)
         self.groups = list(groups.values())
+        self.finding_of = np.array(plan.finding_of, np.int64)
         self.lowering = [
             [(o.kept, plan.lowering(o, monoids, types)) for o in plan.outputs[members[0]]] for members in self.groups
         ]
@@ -43,18 +44,20 @@ class Answers:
         self.lowering = [lowering for members, lowering in left if members]
 
     def results(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> Results:
-        order = np.argsort(rows.finding, kind="stable")
-        in_order = bool((order == np.arange(len(order))).all())
-        finding = rows.finding if in_order else rows.finding[order]
-        bounds = np.searchsorted(finding, np.arange(len(self.plan.findings) + 1))
+        count = len(self.plan.findings)
+        order: Array | None = None  # rows come in the order of their windows, more often than not
+        if len(rows) and (np.diff(rows.finding) < 0).any():
+            order = np.argsort(rows.finding, kind="stable")
+        finding = rows.finding if order is None else rows.finding[order]
+        bounds = np.searchsorted(finding, np.arange(count + 1))
         groups = []
         for members, lowering in zip(self.groups, self.lowering, strict=True):
-            findings = [self.plan.finding_of[q] for q in members]
-            sizes = np.array([bounds[f + 1] - bounds[f] for f in findings], np.int64)
-            chosen: Array | None = None  # all of them, as they are
-            if not in_order or findings != list(range(len(self.plan.findings))):
-                parts = [order[bounds[f] : bounds[f + 1]] for f in findings]
-                chosen = np.concatenate(parts) if parts else np.empty(0, np.int64)
+            findings = self.finding_of[members]
+            sizes = np.diff(bounds)[findings]
+            chosen = order  # None: all of them, as they are
+            if len(findings) != count or (np.diff(findings) != 1).any():
+                chosen = np.concatenate([np.arange(bounds[f], bounds[f + 1]) for f in findings])
+                chosen = chosen if order is None else order[chosen]
             mine = rows if chosen is None else rows.take(chosen)
             groups.append(
                 Group(

@@ -18,7 +18,7 @@ from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges
-from windlass.slicing.cutty import BEGIN, COUNT, HIGH, KEY, LOW, STOP, TIME, WINDOW
+from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, HIGH, KEY, LOW, START_TIME, STOP, TIME, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import HI, LO, Slices
@@ -240,7 +240,7 @@ class Ordered:
                 here = (at >= 0) & (windows.stop > windows.first)
                 begins[(offsets[windows.key] + at)[here]] = True
             of = np.full(len(windows), i)
-            bounds = (windows.low, windows.high, windows.start, windows.end)
+            bounds = (windows.low, windows.high, np.full(len(windows), -1), windows.start, windows.end)
             found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds], axis=1))
         return found
 
@@ -310,13 +310,13 @@ class Ordered:
         partial: bool,
     ) -> Array:
         if not len(self.specs):
-            return np.empty((0, 8), np.int64)
+            return np.empty((0, 9), np.int64)
         upto = np.empty_like(self.latest)
         counted = self.specs[:, cutty.MEASURE] == COUNT
         upto[TIME] = NEVER if over else watermark
         upto[COUNT] = NEVER if partial else first + np.diff(offsets)
         upto[2:] = NEVER if partial else self.latest[2:]
-        out = np.empty((self.room, 6), np.int64)
+        out = np.empty((self.room, 9), np.int64)
         arguments = (
             self.specs,
             offsets,
@@ -336,21 +336,21 @@ class Ordered:
         n = int(cutty.complete()(*arguments, out))
         if n > len(out):
             self.room = 2 * n  # so that the next run needs one pass
-            out = np.empty((n, 6), np.int64)
+            out = np.empty((n, 9), np.int64)
             cutty.complete()(*arguments, out)
-        found = np.empty((n, 8), np.int64)
-        found[:, :6] = out[:n]
-        specs = out[:n, WINDOW]
+        found = out[:n]
+        specs = found[:, WINDOW].copy()
         found[:, WINDOW] = np.array(self.periodic, np.int64)[specs]
-        found[:, 6:] = out[:n, LOW : HIGH + 1]
-        other = self.specs[specs, cutty.MEASURE] != TIME
-        if other.any():
-            found[other, 6] = UNKNOWN
-            ts, w = coordinates[TIME], out[:n][other]
+        found[:, START_TIME] = found[:, LOW]
+        found[:, END_TIME] = found[:, HIGH]
+        other = np.flatnonzero(self.specs[specs, cutty.MEASURE] != TIME)
+        if len(other):
+            ts, w = coordinates[TIME], found[other]
             at = w[:, STOP] - 1 - first[w[:, KEY]]
             i = np.clip(offsets[w[:, KEY]] + at, 0, max(0, len(ts) - 1))
             last = np.where(at >= 0, ts[i] if len(ts) else 0, previous[TIME][w[:, KEY]])
-            found[other, 7] = last + 1
+            found[other, START_TIME] = UNKNOWN
+            found[other, END_TIME] = last + 1
         done = upto[self.specs[:, cutty.MEASURE]]
         done[counted] -= self.skipped[counted]
         self.after = np.maximum(self.after, done)
@@ -366,44 +366,27 @@ class Ordered:
         coordinates: Array,
         previous: Array,
     ) -> Completed:
-        windows = np.concatenate(found) if found else np.empty((0, 8), np.int64)
-        unknown = windows[:, 6] == UNKNOWN
-        if unknown.any():
-            starts = np.empty(int(unknown.sum()), np.int64)
+        windows = np.concatenate(found) if len(found) > 1 else found[0]
+        unknown = np.flatnonzero(windows[:, START_TIME] == UNKNOWN)
+        if len(unknown):
+            starts = np.empty(len(unknown), np.int64)
             cutty.begin_times()(windows[unknown], self.slices.directory, self.slices.rows, starts)
-            both = unknown & (windows[:, LOW] == UNKNOWN)
-            windows[unknown, 6] = starts
-            windows[both, LOW] = windows[both, 6]
-        order = (
-            np.lexsort((windows[:, STOP], windows[:, KEY]))
-            if len(self.count) > 1
-            else np.argsort(windows[:, STOP], kind="stable")
-        )
-        ordered = windows[order]
-        window_offsets = np.searchsorted(ordered[:, KEY], np.arange(len(first) + 1))
+            windows[unknown, START_TIME] = starts
+            low = unknown[windows[unknown, LOW] == UNKNOWN]
+            windows[low, LOW] = windows[low, START_TIME]
+        stop, key = windows[:, STOP].copy(), windows[:, KEY].copy()
+        order = np.argsort(stop, kind="stable") if self.keys == 1 else np.lexsort((stop, key))
+        window_offsets = np.searchsorted(key[order], np.arange(len(first) + 1))
         s = self.slices
-        slices_now = int((s.directory[:, HI]).sum())
-        program = np.empty((slices_now + 3 * len(windows) + len(first) + 1, WIDTH), np.int64)
-        n = int(
-            cutty.write()(
-                offsets,
-                row_of
-                if len(row_of) == len(first)
-                else np.concatenate([row_of, np.zeros(len(first) - len(row_of), np.int64)]),
-                first,
-                ordered,
-                window_offsets,
-                order,
-                s.directory,
-                s.rows,
-                self.plan.eager,
-                program,
-            )
-        )
+        program = np.empty((int(s.directory[:, HI].sum()) + 3 * len(windows) + len(first) + 1, WIDTH), np.int64)
+        row_of = np.concatenate([row_of, np.zeros(len(first) - len(row_of), np.int64)])
+        arguments = (offsets, row_of, first, windows, window_offsets, order, s.directory, s.rows, self.plan.eager)
+        n = int(cutty.write()(*arguments, program))
         answers = [lift.monoid.allocate(len(windows)) for lift in self.lifts]
         for lift, partials in zip(self.lifts, answers, strict=True):
             lift.run(program[:n], tuples, s, partials)
-        return Completed(*windows.T, answers)
+        columns = (WINDOW, KEY, BEGIN, STOP, LOW, HIGH, START_TIME, END_TIME)
+        return Completed(*(windows[:, column].copy() for column in columns), answers)
 
     # ------------------------------------------------------------------ eviction
 

@@ -34,6 +34,7 @@ TIME, COUNT = 0, 1  # measures; 2 and above are columns
 
 # Columns of a completed window.
 WINDOW, KEY, BEGIN, STOP, LOW, HIGH = range(6)
+ROW, START_TIME, END_TIME = 6, 7, 8  # the slice it begins with (-1: to be looked up), and its bounds in event time
 
 
 @cache
@@ -148,7 +149,9 @@ def complete() -> Any:
     too late for it), `seen_from` the position from which one on a column sees events,
     `begun` the first event that one with empty windows has seen. `after` is by specification, the others by measure."""
 
-    def put(out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any) -> Any:
+    def put(
+        out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any, row: Any
+    ) -> Any:
         if n < out.shape[0]:
             out[n, WINDOW] = window
             out[n, KEY] = key
@@ -156,6 +159,7 @@ def complete() -> Any:
             out[n, STOP] = stop
             out[n, LOW] = low
             out[n, HIGH] = high
+            out[n, ROW] = row
         return n + 1
 
     def complete_windows(
@@ -181,7 +185,8 @@ def complete() -> Any:
             c, empty = specs[d, MEASURE], specs[d, EMIT_EMPTY] and p > 0
             field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
             for k in range(len(offsets) - 1):
-                lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
+                base = directory[k, BASE]
+                lo, hi = base + directory[k, LO], base + directory[k, HI]
                 oldest = begun[d, k] if empty else earliest[c, k]
                 if latest[c, k] < oldest or (lo == hi and not empty):
                     continue
@@ -206,7 +211,7 @@ def complete() -> Any:
                                 r = find(rows, field, lo, hi, o + shift)
                                 if c > COUNT:
                                     r = max(r, find(rows, POS, lo, hi, seen_from[d, k]))
-                                n = put(out, n, d, k, rows[r, POS], first[k] + i - i0, o, end)
+                                n = put(out, n, d, k, rows[r, POS], first[k] + i - i0, o, end, r - base)
                         if i == i1:
                             break
                         value = at + i - i0 if c == COUNT else coordinates[c, i]
@@ -223,7 +228,7 @@ def complete() -> Any:
                 if c == COUNT and p > 0:
                     w = max(w, -(o // p))  # positions begin at 0
                 from_row = lo if p == 0 else find(rows, field, lo, hi, o + w * p + shift)
-                from_event = i0
+                from_event, until = i0, lo
                 while True:
                     s = o + w * p
                     if s + step > b or s > last_start:
@@ -245,9 +250,13 @@ def complete() -> Any:
                         if e > b:
                             break
                         if value < e or empty:
-                            from_event = index_of(c, coordinates, i0 if ends > 1 else from_event, i1, i0, at, e)
-                            stop = first[k] + from_event - i0
-                            n = put(out, n, d, k, rows[r, POS] if value < e else stop, stop, s, e)
+                            if ends == 1 and p > 0 and step % p == 0:  # where a window ends another begins
+                                until = find_on(rows, field, max(r, until), hi, e + shift)
+                                stop = rows[until, POS] if until < hi else first[k] + i1 - i0
+                            else:
+                                from_event = index_of(c, coordinates, i0 if ends > 1 else from_event, i1, i0, at, e)
+                                stop = first[k] + from_event - i0
+                            n = put(out, n, d, k, rows[r, POS] if value < e else stop, stop, s, e, r - base)
                     if p == 0:
                         break
                     w += 1
@@ -286,7 +295,7 @@ def keep_from() -> Any:
 @cache
 def write() -> Any:
     """`write(…, program)`: fold the run's events into their slices and answer each window when its last event is in.
-    Windows are sorted by key and STOP; `rank` is the row of each one's answer. Returns the program's length."""
+    `order` sorts the windows by key and STOP. Returns the program's length."""
 
     def write_program(
         offsets: Any,
@@ -294,7 +303,7 @@ def write() -> Any:
         first: Any,
         windows: Any,
         window_offsets: Any,
-        rank: Any,
+        order: Any,
         directory: Any,
         rows: Any,
         eager: Any,
@@ -302,7 +311,7 @@ def write() -> Any:
     ) -> Any:
         n = 0
         for k in range(len(offsets) - 1):
-            w, last_window = window_offsets[k], window_offsets[k + 1]
+            w, last_window = window_offsets[k], window_offsets[k + 1]  # in the order of keys and stops
             at, count = first[k], offsets[k + 1] - offsets[k]
             if w == last_window and count == 0:
                 continue
@@ -312,7 +321,7 @@ def write() -> Any:
             here, end = at, at + count
             while True:
                 next_slice = rows[r + 1, POS] if r + 1 < hi else NEVER
-                next_stop = windows[w, STOP] if w < last_window else NEVER
+                next_stop = windows[order[w], STOP] if w < last_window else NEVER
                 upto = min(end, next_slice, next_stop)
                 if upto > here and r >= lo:
                     i = row_of[k] + here - at
@@ -323,10 +332,13 @@ def write() -> Any:
                     program[n, 4] = 1 if rows[r, POS] == here else 0
                     n += 1
                 here = max(here, upto)
-                while w < last_window and windows[w, STOP] <= here:
-                    begin = windows[w, BEGIN]
-                    q = r + 1 - base
-                    p = q if begin >= windows[w, STOP] else find(rows, POS, lo, r + 1, begin) - base
+                while w < last_window and windows[order[w], STOP] <= here:
+                    window = order[w]
+                    begin, p, q = windows[window, BEGIN], windows[window, ROW], r + 1 - base
+                    if begin >= windows[window, STOP]:
+                        p = q
+                    elif p < 0:
+                        p = find(rows, POS, lo, r + 1, begin) - base
                     if eager and q - p > 2:
                         clean = max(directory[k, CLEAN], directory[k, LO])
                         if clean < q - 1:
@@ -340,7 +352,7 @@ def write() -> Any:
                             n += 1
                             directory[k, CLEAN] = q - 1
                     program[n, 0] = ANSWER
-                    program[n, 1] = rank[w]
+                    program[n, 1] = window
                     program[n, 2] = base
                     program[n, 3] = directory[k, CAPACITY]
                     program[n, 4] = p

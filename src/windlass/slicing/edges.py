@@ -70,7 +70,8 @@ def between(progressions: Integers, after: int, upto: int) -> Integers:
     """The distinct edges in (after, upto], in order."""
     out = np.empty(count_between(progressions, after, upto), np.int64)
     _fill()(progressions, after, upto, out)
-    return np.unique(out)
+    out.sort()
+    return out[: int(_distinct()(out))]
 
 
 def count_between(progressions: Integers, after: int, upto: int) -> int:
@@ -129,6 +130,19 @@ def _count() -> Any:
         return total
 
     return compiled(count)
+
+
+@cache
+def _distinct() -> Any:
+    def distinct(values: Any) -> Any:
+        n = 0
+        for i in range(len(values)):
+            if n == 0 or values[i] != values[n - 1]:
+                values[n] = values[i]
+                n += 1
+        return n
+
+    return compiled(distinct)
 
 
 @cache

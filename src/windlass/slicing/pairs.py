@@ -6,8 +6,8 @@
     ├─────────────┤               a window: f2 f1 f2
             ├─────────────┤
 
-A window is 2·⌊range / slide⌋ + 1 partials, or range / slide if that leaves no rest (f2 = 0). These are all begins and ends of
-sliding windows, so general slicing makes the same slices of them; Cutty needs only the begins, where events come in order.
+A window is 2·⌊range / slide⌋ + 1 partials, or range / slide if that leaves no rest (f2 = 0). These are all begins and
+ends of sliding windows, so general slicing cuts them alike; Cutty needs only the begins, where events come in order.
 """
 
 from __future__ import annotations

@@ -122,6 +122,8 @@ def _repair(m: Monoid) -> Function:
     def repair(rows: Any, pool: Any, tree: Any, base: Any, capacity: Any, a: Any, b: Any, lo: Any, hi: Any) -> Any:
         left, right, size = a >> 1, (b - 1) >> 1, 2
         while size <= capacity:
+            if left == right and (left * size < lo or (left + 1) * size > hi):
+                break  # nor are any of its ancestors whole
             for q in range(left, right + 1):
                 leaf = q * size
                 if leaf >= lo and leaf + size <= hi:

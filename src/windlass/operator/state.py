@@ -1,0 +1,625 @@
+"""An operator's state as bytes, and back; and a second operator that goes on from the same state.
+
+    magic "WINDLASS OPERATOR" · format (u32) · length of the head (u64) · head (JSON) · arrays · BLAKE2b of it all
+
+What is state is not listed anywhere. An operator is a tree of objects of `windlass.operator` and `windlass.slicing`; a
+blank one, made of the same queries and types, is the same tree before the first event. What differs from the blank
+one is written, attribute by attribute; what queries and types determine (plans, monoids, windows) is not, and comes
+from the blank one again. So an attribute that an engine is given tomorrow is in tomorrow's snapshots.
+
+    head   asked     the options and queries, digests of their functions: must be those of the operator that is restored
+           branches  of each branch its queries, and the dtypes of its columns once it has an engine
+           reader    the types of all columns
+           state     the tree; arrays by number
+           arrays    (dtype, shape, axis along which the end repeats itself, bytes) of each
+
+Slices are written without the room between them, their partials in the order of the slices, trees not at all: leaves
+keep their places, so repaired trees are the same to the last bit. Nothing that is read is code.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from windlass import durations
+from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.values import Column
+from windlass.errors import CorruptSnapshot, WindlassError, WrongType
+from windlass.kernels import digest
+from windlass.kernels.digests import Undigestible
+from windlass.operator.answers import Answers
+from windlass.operator.branch import Branch
+from windlass.operator.emitted import Emitted, Rows
+from windlass.operator.events import Events, Reader
+from windlass.operator.keys import KeyIndex
+from windlass.operator.lift import Lift
+from windlass.operator.ordered import Ordered
+from windlass.operator.plan import Finding, Plan
+from windlass.operator.query import Query
+from windlass.operator.sliced import Sliced
+from windlass.operator.tuples import Tuples
+from windlass.operator.watermarks import Watermarks
+from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.slices import (
+    BARRIER,
+    BASE,
+    BORN,
+    CAPACITY,
+    CHANGED,
+    END,
+    FIRST,
+    HI,
+    LAST,
+    LO,
+    MEASURES,
+    POS,
+    SLOT,
+    START,
+    Slices,
+)
+from windlass.stores.objects import decode, encode
+from windlass.windows.predicate import Predicate
+from windlass.windows.window import Window
+
+if TYPE_CHECKING:
+    from windlass.operator.operator import Operator
+
+Array = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+MAGIC = b"WINDLASS OPERATOR"
+FORMAT = 1  # of this file, and of the meaning of what the engines keep
+_DIGEST = 16
+_PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
+
+_PACKAGES = ("windlass.operator.", "windlass.slicing.")
+_DETERMINED = (Plan, Finding, Query, Answers, Watermarks)  # by queries, options and types
+_MADE = {cls.__name__: cls for cls in (Tuples, Rows)}  # what comes and goes, so a blank operator has none
+# The columns of slices that an engine uses; the others hold whatever was there.
+_CUTTY, _GENERAL = (FIRST, POS), (START, END, FIRST, LAST, BORN, CHANGED, BARRIER)
+
+_IMPOSSIBLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    AssertionError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+    pa.ArrowException,
+)
+
+
+def is_state(value: Any) -> bool:
+    """Whether an object changes as events come."""
+    return type(value).__module__.startswith(_PACKAGES) and not isinstance(value, _DETERMINED)
+
+
+# --------------------------------------------------------------------------- to bytes and back
+
+
+def pack(operator: Operator) -> bytes:
+    """The state of an operator, which does not change."""
+    reader = operator._reader.snapshot()
+    branches = [_making(branch) for branch in operator._branches]
+    writer = _Writer(operator._reader)
+    head = {
+        "asked": asked(operator),
+        "branches": branches,
+        "reader": base64.b64encode(reader).decode(),
+        "state": writer.attributes(operator, _blank(operator, reader, branches)),
+        "arrays": writer.described,
+    }
+    text = json.dumps(head, separators=(",", ":")).encode()
+    data = b"".join([MAGIC, struct.pack("<IQ", FORMAT, len(text)), text, *writer.parts])
+    return data + hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+def unpack(operator: Operator, data: Any) -> Operator:
+    """An operator with the options and queries of this one, in the state of the snapshot."""
+    head, body = _opened(data)
+    try:
+        check_asked(head["asked"], asked(operator))
+        reader = base64.b64decode(head["reader"], validate=True)
+        other = _blank(operator, reader, head["branches"])
+        taken = _Taken(head["arrays"], body, other._reader)
+        taken.fill(other, head["state"])
+        return other
+    except CorruptSnapshot:
+        raise
+    except (*_IMPOSSIBLE, WindlassError) as error:
+        raise CorruptSnapshot(f"the snapshot's state is impossible: {type(error).__name__}: {error}") from error
+
+
+def unpickled(cls: type[Operator], queries: list[Query], options: dict[str, Any], data: bytes) -> Operator:
+    return cls(queries, **options).restore(data)
+
+
+def copied(value: T, memo: dict[int, Any] | None = None) -> T:
+    """The same state in memory of its own; what does not change is shared."""
+    memo = {} if memo is None else memo
+    if id(value) in memo:
+        return memo[id(value)]  # type: ignore[no-any-return]
+    made: Any = value
+    if isinstance(value, np.ndarray):
+        made = value.copy()
+    elif type(value) in (list, tuple):
+        made = type(value)(copied(item, memo) for item in value)  # type: ignore[attr-defined]
+    elif isinstance(value, dict):
+        made = {key: copied(item, memo) for key, item in value.items()}
+    elif is_state(value):
+        made = memo[id(value)] = object.__new__(type(value))
+        for name, item in vars(value).items():
+            object.__setattr__(made, name, copied(item, memo))
+    memo[id(value)] = made
+    return made  # type: ignore[no-any-return]
+
+
+def _opened(data: Any) -> tuple[dict[str, Any], memoryview]:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise WrongType(f"a snapshot is bytes, got {type(data).__name__}")
+    data = bytes(data)
+    start = len(MAGIC) + 12
+    if not data.startswith(MAGIC) or len(data) < start + _DIGEST:
+        raise CorruptSnapshot("these bytes are not the snapshot of an operator")
+    if hashlib.blake2b(data[:-_DIGEST], digest_size=_DIGEST).digest() != data[-_DIGEST:]:
+        raise CorruptSnapshot("the snapshot is damaged: its checksum does not match")
+    form, length = struct.unpack_from("<IQ", data, len(MAGIC))
+    if form != FORMAT:
+        raise CorruptSnapshot(f"the snapshot has format {form}; this version of Windlass reads format {FORMAT}")
+    try:
+        return json.loads(data[start : start + length]), memoryview(data)[start + length : -_DIGEST]
+    except ValueError as error:
+        raise CorruptSnapshot(f"the head of the snapshot cannot be read: {error}") from error
+
+
+def _making(branch: Branch) -> dict[str, Any]:
+    """What it takes, besides queries and types, to make a branch like this one before its first event."""
+    making: dict[str, Any] = {"queries": [query.name for query in branch.queries]}
+    if branch.engine is not None:
+        making["dtypes"] = {name: str(dtype) for name, dtype in branch.plan.dtypes.items()}
+        making["engine"] = type(branch.engine).__name__
+        making["partials"] = [_layout(lift.monoid) for lift in branch.engine.lifts]
+    return making
+
+
+def _layout(m: Monoid) -> list[Any]:
+    return [[f.name, str(f.dtype), list(f.shape)] for f in m.fields]
+
+
+def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, Any]]) -> Operator:
+    """An operator that was asked the same and knows the types, but has seen no event."""
+    other = type(operator)(operator.queries, **options(operator))
+    other._reader.restore(reader)
+    queries = {query.name: query for query in operator.queries}
+    other._branches = []
+    for making in branches:
+        branch = Branch([queries[name] for name in making["queries"]], other._in_order, other._store)
+        if "engine" in making:
+            _install(branch, other, making)
+        other._branches.append(branch)
+    return other
+
+
+def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> None:
+    reader = operator._reader
+    plan = branch.bound_to(reader.unit)
+    none = np.empty(0, np.int64)
+    read = {name: Column(np.empty(0, t.dtype), None, t) for name, t in reader.types.items()}
+    events = Events(none, None, [], reader.time_type, None, dict(reader.types), read)  # type: ignore[arg-type]
+    tuples = Tuples(none, none, none, none, {n: np.empty(0, dtype) for n, dtype in making["dtypes"].items()})
+    lateness = _lateness(operator._lateness, reader.unit)
+    branch.install(plan, events, tuples, lateness, reader.sequence is not None, LONG_AGO)
+    made = _making(branch)
+    for what in ("engine", "partials"):
+        if made[what] != making[what]:
+            raise CorruptSnapshot(
+                f"another version of Windlass made the snapshot: its {what} {making[what]} would now be {made[what]}"
+            )
+
+
+# --------------------------------------------------------------------------- what was asked
+
+
+def options(operator: Operator) -> dict[str, Any]:
+    """What an operator like this one is made with, besides its queries."""
+    reader = operator._reader
+    return {
+        "time": reader.time,
+        "key": list(reader.key) or None,
+        "sequence": reader.sequence,
+        "allowed_lateness": operator._lateness,
+        "order": "in-order" if operator._in_order else "out-of-order",
+        "store": operator._store,
+        "watermarks": operator._watermarks,
+    }
+
+
+def asked(operator: Operator) -> dict[str, Any]:
+    """Options and queries as plain data; equal if the operators are to do the same."""
+    given = options(operator)
+    given["allowed_lateness"] = _lateness(operator._lateness, "us")
+    given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
+    queries = {query.name: _description(query) for query in operator.queries}
+    functions = {query.name: [_digest(f) for f in _functions(query)] for query in operator.queries}
+    return {"options": given, "queries": queries, "python": _PYTHON, "functions": functions}
+
+
+def check_asked(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise if a snapshot is of an operator that was asked something else, and say what."""
+    for name, value in now["options"].items():
+        if was["options"].get(name) != value:
+            raise CorruptSnapshot(
+                f"the snapshot is of an operator with {name}={was['options'].get(name)!r}, this one has {value!r}"
+            )
+    before, here = was["queries"], now["queries"]
+    for names, where in (([n for n in before if n not in here], "only the snapshot"), ([n for n in here if n not in before], "only this operator")):
+        if names:
+            raise CorruptSnapshot(f"the snapshot is of other queries: {where} has {', '.join(map(repr, names))}")
+    for name, description in here.items():
+        for part, value in description.items():
+            if before[name].get(part) != value:
+                raise CorruptSnapshot(
+                    f"query {name!r} was another one when the snapshot was made: "
+                    f"its {part} was {before[name].get(part)}, now it is {value}"
+                )
+        # A digest is one of byte code, which another Python writes differently; what has none cannot be compared.
+        for a, b in zip(was["functions"][name], now["functions"][name], strict=True):
+            if was["python"] == now["python"] and None not in (a, b) and a != b:
+                raise CorruptSnapshot(f"the functions of query {name!r} are not those that the snapshot was made with")
+
+
+def _lateness(lateness: Any, unit: str | None) -> int:
+    return int(lateness) if isinstance(lateness, int | np.integer) else durations.parse(lateness, unit or "us", positive=False)
+
+
+def _description(query: Query) -> dict[str, Any]:
+    return {
+        "window": _of_window(query.window),
+        "aggregates": [_of_aggregate(a) for a in query.aggregates],
+        "filter": None if query.where is None else _of_value(query.where),
+        "emit_empty": query.emit_empty,
+    }
+
+
+def _of_window(window: Window) -> str:
+    values = [f"{f.name}={_of_value(getattr(window, f.name))}" for f in fields(window)]  # type: ignore[arg-type]
+    return f"{type(window).__name__}({', '.join(values)})"
+
+
+def _of_aggregate(a: Aggregate) -> str:
+    return repr(a) if a.output is None else f"{a!r}.alias({a.output!r})"
+
+
+def _of_value(value: Any) -> str:
+    """As text that is the same in every process; functions are told apart by their digests."""
+    if isinstance(value, Predicate):
+        return "a function" if _is_function(value.condition) else repr(value)
+    return "a function" if callable(value) else repr(value)
+
+
+def _is_function(condition: Any) -> bool:
+    return not isinstance(condition, str | pa.compute.Expression)
+
+
+def _functions(query: Query) -> list[Any]:
+    """Functions of a user that a query has, or digests of them."""
+    found: list[Any] = [a.definition or None for a in query.aggregates]
+    values = [getattr(query.window, f.name) for f in fields(query.window)]  # type: ignore[arg-type]
+    for value in [*values, query.where]:
+        if isinstance(value, Predicate) and _is_function(value.condition):
+            found.append(value.condition)
+        elif callable(value):
+            found.append(value)
+    return found
+
+
+def _digest(function: Any) -> str | None:
+    if function is None or isinstance(function, str):
+        return None if function is None or function.startswith("unnamed") else function
+    try:
+        return digest(function)
+    except Undigestible:
+        return None
+
+
+# --------------------------------------------------------------------------- writing the tree
+
+
+class _Writer:
+    """Turns values into JSON and arrays. A node is a plain value, or {kind: content}."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.types = reader.types
+        self.monoids: list[Monoid] = []  # of the branch that is being written
+        self.described: list[Any] = []
+        self.parts: list[bytes] = []
+
+    def attributes(self, value: Any, blank: Any) -> dict[str, Any]:
+        """The attributes of an object that differ from those of a blank one."""
+        if isinstance(value, Branch) and value.engine is not None:
+            self.monoids = [lift.monoid for lift in value.engine.lifts]
+        nodes = {}
+        for name, item in vars(value).items():
+            if isinstance(vars(type(value)).get(name), cached_property):
+                continue
+            if isinstance(item, Slices):
+                nodes[name] = {"slices": self.slices(item, value)}
+            elif name == "partials" and isinstance(value, Rows | Emitted):
+                nodes[name] = {"partials": self.partials(item)}
+            elif name == "columns" and isinstance(value, Tuples):
+                nodes[name] = {"dict": [[column, self.column(column, values)] for column, values in item.items()]}
+            elif not _is_same(item, vars(blank).get(name, _NOTHING) if blank is not None else _NOTHING):
+                nodes[name] = self.node(item, None if blank is None else vars(blank).get(name))
+        return nodes
+
+    def node(self, value: Any, blank: Any) -> Any:
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float | np.generic):
+            return {"plain": encode(value)}
+        if isinstance(value, np.ndarray):
+            return {"array": self.array(value)}
+        if isinstance(value, pa.Table):
+            return {"table": self.bytes(_ipc(value))}
+        if isinstance(value, bytes):
+            return {"bytes": self.bytes(value)}
+        if isinstance(value, dict):
+            before = blank if isinstance(blank, dict) else {}
+            return {"dict": [[self.node(k, None), self.node(v, before.get(k))] for k, v in value.items()]}
+        if isinstance(value, list | tuple):
+            before = blank if isinstance(blank, list | tuple) else ()
+            items = [self.node(v, before[i] if i < len(before) else None) for i, v in enumerate(value)]
+            return {type(value).__name__: items}
+        if isinstance(value, KeyIndex):
+            return {"keys": self.node(value.snapshot(), None)}
+        if is_state(value) and not isinstance(value, Reader | Lift):
+            known = blank if type(blank) is type(value) else None
+            if known is None and type(value).__name__ not in _MADE:
+                raise TypeError(f"a {type(value).__name__} is not part of a blank operator")
+            return {"object": [type(value).__name__, self.attributes(value, known)]}
+        return {"made": type(value).__name__}  # the blank one is just so
+
+    def slices(self, s: Slices, owner: Any) -> dict[str, Any]:
+        """Directory, rows and partials of the slices that are alive, key by key."""
+        d = s.directory
+        sizes = d[:, HI] - d[:, LO]
+        starts = np.cumsum(sizes) - sizes
+        live = s.rows[np.arange(int(sizes.sum())) + np.repeat(d[:, BASE] + d[:, LO] - starts, sizes)]
+        slots = live[:, SLOT]
+        return {
+            "directory": self.array(d[:, [LO, HI, CAPACITY]]),
+            "rows": self.array(live[:, _used(owner, s)]),
+            "partials": self.partials([tuple(column[slots] for column in _pool(lift, s)) for lift in owner.lifts]),
+        }
+
+    def partials(self, columns: Sequence[Columns]) -> list[list[int]]:
+        """Partials of all lifts of the branch."""
+        pairs = zip(columns, self.monoids, strict=True)
+        return [[self.array(column, m.encode) for column in of_lift] for of_lift, m in pairs]
+
+    def column(self, name: str, values: Array) -> Any:
+        """A column of events. Objects came from Arrow, which writes them shorter than JSON."""
+        if values.dtype == object and name in self.types:
+            try:
+                array = pa.array(values.tolist(), self.types[name].arrow)
+                return {"column": self.bytes(_ipc(pa.table({"": array})))}
+            except (pa.ArrowException, TypeError, ValueError):
+                pass
+        return {"array": self.array(values)}
+
+    def array(self, values: Array, hook: Callable[[Any], Any] | None = None) -> int:
+        if values.dtype == object:
+            raw = json.dumps([encode(item, hook) for item in values]).encode()
+            return self._add(["object", list(values.shape), None, len(raw)], raw)
+        axis, kept = _repeats(values)
+        raw = np.ascontiguousarray(values if axis is None else values.take(np.arange(kept), axis)).tobytes()
+        return self._add([values.dtype.str, list(values.shape), axis, len(raw)], raw)
+
+    def bytes(self, raw: bytes) -> int:
+        return self._add(["bytes", [], None, len(raw)], raw)
+
+    def _add(self, described: list[Any], raw: bytes) -> int:
+        self.described.append(described)
+        self.parts.append(raw)
+        return len(self.parts) - 1
+
+
+_NOTHING = object()
+
+
+def _is_same(value: Any, blank: Any) -> bool:
+    """Whether a value needs not be written, because a blank operator has it too."""
+    if type(value) is not type(blank):
+        return False
+    if isinstance(value, np.ndarray):
+        return value.dtype == blank.dtype and value.dtype != object and np.array_equal(value, blank)
+    if isinstance(value, list | tuple):
+        return len(value) == len(blank) and all(map(_is_same, value, blank))
+    if isinstance(value, dict):
+        return list(value) == list(blank) and all(_is_same(item, blank[key]) for key, item in value.items())
+    if isinstance(value, bool | int | str | float):
+        return bool(value == blank)
+    return value is None or isinstance(value, Reader | Lift) or not (is_state(value) or isinstance(value, pa.Table))
+
+
+def _used(owner: Any, s: Slices) -> list[int]:
+    measures = list(range(MEASURES, s.rows.shape[1]))
+    if isinstance(owner, Ordered):
+        return [*_CUTTY, *measures]
+    return [*_GENERAL, *measures] if isinstance(owner, Sliced) else [*range(SLOT), *range(SLOT + 1, s.rows.shape[1])]
+
+
+def _pool(lift: Lift, s: Slices) -> Columns:
+    lift.reserve(s)  # a lift that has run nothing yet has no room
+    return lift.pool
+
+
+def _repeats(values: Array) -> tuple[int | None, int]:
+    """An axis along which the end is the same over and over, and how much of it to keep: room for keys to come."""
+    best: tuple[int | None, int] = (None, 0)
+    saved = 0
+    for axis, length in enumerate(values.shape if values.dtype.kind in "iub" and values.size > 8 else ()):
+        others = tuple(i for i in range(values.ndim) if i != axis)
+        differs = np.flatnonzero((values != values.take([-1], axis)).any(axis=others))
+        kept = int(differs[-1]) + 2 if len(differs) else 1
+        if (less := (length - kept) * (values.size // length)) > saved:
+            best, saved = (axis, kept), less
+    return best
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = table.combine_chunks()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    raw: bytes = sink.getvalue().to_pybytes()
+    return raw
+
+
+# --------------------------------------------------------------------------- reading it
+
+
+class _Taken:
+    """Turns nodes back into values, in the place of those of a blank operator."""
+
+    def __init__(self, described: list[Any], body: memoryview, reader: Reader) -> None:
+        ends = np.cumsum([length for _, _, _, length in described], dtype=np.int64).tolist()
+        if any(length < 0 for _, _, _, length in described) or (ends[-1] if ends else 0) != len(body):
+            raise CorruptSnapshot(f"the snapshot has {len(body)} bytes of arrays, its head tells of others")
+        self.arrays = [(*what, body[end - what[3] : end]) for what, end in zip(described, ends, strict=True)]
+        self.reader = reader
+        self.monoids: list[Monoid] = []
+
+    def fill(self, blank: Any, nodes: Mapping[str, Any]) -> None:
+        """Set the attributes that were written."""
+        if isinstance(blank, Branch) and blank.engine is not None:
+            self.monoids = [lift.monoid for lift in blank.engine.lifts]
+        known = {f.name for f in fields(blank)} if type(blank).__name__ in _MADE else set(vars(blank))
+        for name, node in nodes.items():
+            if name not in known:
+                raise CorruptSnapshot(
+                    f"another version of Windlass made the snapshot: a {type(blank).__name__} has no {name!r} here"
+                )
+            before = vars(blank).get(name)
+            if isinstance(before, Slices):
+                self.slices(before, blank, node["slices"])
+                continue
+            value = self.value(node, before)
+            if isinstance(before, np.ndarray) and (before.dtype, before.ndim) != (value.dtype, value.ndim):
+                raise CorruptSnapshot(f"{name} of the snapshot is {value.dtype}{value.shape}, expected {before.dtype}")
+            setattr(blank, name, value)
+
+    def value(self, node: Any, blank: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        ((kind, content),) = node.items()
+        if kind == "array":
+            return self.array(content)
+        if kind == "object":
+            return self.object(content, blank)
+        if kind in ("list", "tuple"):
+            before = blank if isinstance(blank, list | tuple) else ()
+            items = [self.value(item, before[i] if i < len(before) else None) for i, item in enumerate(content)]
+            return items if kind == "list" else tuple(items)
+        if kind == "dict":
+            before = blank if isinstance(blank, dict) else {}
+            pairs = ((self.value(key, None), item) for key, item in content)
+            return {key: self.value(item, before.get(key)) for key, item in pairs}
+        if kind == "made":
+            if type(blank).__name__ != content:
+                raise CorruptSnapshot(f"the snapshot refers to a {content} where there is a {type(blank).__name__}")
+            return blank
+        if kind == "keys":
+            return KeyIndex.restore(self.reader.key, self.value(content, None))
+        if kind == "partials":
+            return self.partials(content)
+        if kind == "column":
+            return _objects(self.table(content).column(0).to_pylist())
+        if kind == "plain":
+            return decode(content)
+        if kind == "table":
+            return self.table(content)
+        if kind == "bytes":
+            return bytes(self.arrays[content][-1])
+        raise CorruptSnapshot(f"the snapshot holds a value of unknown kind {kind!r}")
+
+    def object(self, content: Any, blank: Any) -> Any:
+        name, nodes = content
+        if type(blank).__name__ != name:
+            if name not in _MADE:
+                raise CorruptSnapshot(f"another version of Windlass made the snapshot: there is no {name} here")
+            blank = object.__new__(_MADE[name])
+        self.fill(blank, nodes)
+        return blank
+
+    def slices(self, s: Slices, owner: Any, nodes: Mapping[str, Any]) -> None:
+        """Lay slices out anew: runs of the same capacity one after the other, slots in the order of the slices."""
+        lo, hi, capacity = self.array(nodes["directory"]).T
+        live, used = self.array(nodes["rows"]), _used(owner, s)
+        n, sizes = len(live), hi - lo
+        if (lo < 0).any() or (sizes < 0).any() or (hi > capacity).any() or sizes.sum() != n or live.shape[1] != len(used):
+            raise CorruptSnapshot("the slices of the snapshot do not add up")
+        base, starts = np.cumsum(capacity) - capacity, np.cumsum(sizes) - sizes
+        s.top = int(capacity.sum())
+        s.directory = np.column_stack([base, lo, hi, capacity, np.zeros_like(lo)])  # no tree is right yet
+        s.rows = np.zeros((s.top, s.rows.shape[1]), np.int64)
+        at = np.arange(n) + np.repeat(base + lo - starts, sizes)
+        s.rows[at[:, np.newaxis], used] = live
+        s.rows[at, SLOT] = np.arange(n)
+        s.slots, s.free, s.free_count = n, np.empty(n, np.int64), 0
+        for lift, columns in zip(owner.lifts, self.partials(nodes["partials"]), strict=True):
+            if any(len(column) != n for column in columns):
+                raise CorruptSnapshot("the snapshot has not one partial for each slice")
+            lift.pool, lift.tree = columns, lift.monoid.allocate(0)
+
+    def partials(self, content: Any) -> list[Columns]:
+        found = []
+        for m, numbers in zip(self.monoids, content, strict=True):
+            columns = tuple(self.array(number, m.decode) for number in numbers)
+            for column, field in zip(columns, m.fields, strict=True):
+                if column.dtype != field.dtype or column.shape[1:] != field.shape:
+                    raise CorruptSnapshot(f"partials of the snapshot are {column.dtype}, expected {field.dtype}")
+            found.append(columns)
+        return found
+
+    def array(self, number: int, hook: Callable[[Any], Any] | None = None) -> Array:
+        dtype, shape, axis, _, raw = self.arrays[number]
+        if dtype == "object":
+            values = _objects([decode(item, hook) for item in json.loads(bytes(raw))])
+            if list(values.shape) != shape:
+                raise CorruptSnapshot("an array of the snapshot has another length than its head says")
+            return values
+        if np.dtype(dtype).hasobject:
+            raise CorruptSnapshot(f"an array of the snapshot cannot be of {dtype}")
+        if axis is None:
+            return np.frombuffer(raw, dtype).reshape(shape).copy()
+        kept = [-1 if i == axis else length for i, length in enumerate(shape)]
+        values = np.frombuffer(raw, dtype).reshape(kept)
+        rest = np.repeat(values.take([-1], axis), shape[axis] - values.shape[axis], axis)
+        return np.concatenate([values, rest], axis)
+
+    def table(self, number: int) -> pa.Table:
+        return pa.ipc.open_stream(pa.py_buffer(bytes(self.arrays[number][-1]))).read_all()
+
+
+def _objects(items: list[Any]) -> Array:
+    array = np.empty(len(items), object)
+    for i, item in enumerate(items):  # one by one: a list is a value here, not a row
+        array[i] = item
+    return array
