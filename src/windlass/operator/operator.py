@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from windlass import durations
 from windlass.errors import InvalidArgument, OutOfOrder, WrongType
+from windlass.operator import state
 from windlass.operator.branch import Branch
 from windlass.operator.events import Events, Reader, watermark_value
 from windlass.operator.keys import KeyIndex
@@ -27,6 +28,7 @@ from windlass.operator.results import Results
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.slicing.sorting import is_ascending
 
 Array = np.ndarray[Any, Any]
 
@@ -143,6 +145,12 @@ class Operator:
     def _take_rows(self, tuples: list[Tuples], events: Events, begin: int, stop: int) -> None:
         if begin == stop:
             return
+        if len(self._branches) == 1 and (self._watermark == LONG_AGO or self._in_order or self._none_late(events)):
+            engine = self._branches[0].engine
+            if engine is not None and self._branches[0].since == LONG_AGO:  # the common case: all are in time
+                part = tuples[0] if stop - begin == len(events) else tuples[0].take(slice(begin, stop))
+                engine.take(part, np.zeros(stop - begin, np.bool_), None)
+                return
         refused, late_any = np.ones(stop - begin, np.bool_), np.zeros(stop - begin, np.bool_)
         for branch, whole in zip(self._branches, tuples, strict=True):
             engine = branch.engine
@@ -173,6 +181,9 @@ class Operator:
             if refused.any():
                 self._expire(events, begin + np.flatnonzero(refused))
 
+    def _none_late(self, events: Events) -> bool:
+        return int(events.ts.min()) > self._watermark
+
     def _expire(self, events: Events, which: Array) -> None:
         rows = events.rows(which)
         reason = (
@@ -194,7 +205,10 @@ class Operator:
         return late
 
     def _check_order(self, events: Events) -> None:
-        before = np.concatenate([[max(self._greatest, self._watermark)], events.ts[:-1]])
+        last = max(self._greatest, self._watermark)
+        if events.ts[0] >= last and is_ascending(events.ts):
+            return
+        before = np.concatenate([[last], events.ts[:-1]])
         bad = np.flatnonzero(events.ts < before)
         if len(bad):
             i = int(bad[0])
@@ -320,11 +334,26 @@ class Operator:
         w = "no watermark yet" if self._watermark == LONG_AGO else f"watermark {self._shown(self._watermark)}"
         return f"<Operator {names}: {self._counters['events']} events, {len(self._keys)} keys, {w}>"
 
+    # ------------------------------------------------------------------ state
+
     def snapshot(self) -> bytes:
-        raise NotImplementedError
+        """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
+        return state.pack(self)
 
     def restore(self, data: bytes) -> Self:
-        raise NotImplementedError
+        """Go on from a snapshot of an operator that was made with the same queries and options. If that is not what it
+        is, nothing changes."""
+        vars(self).update(vars(state.unpack(self, data)))
+        return self
+
+    def __copy__(self) -> Self:
+        return state.copied(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return state.copied(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return state.unpickled, (type(self), state.planned(self), state.options(self), self.snapshot())
 
 
 def aggregate(

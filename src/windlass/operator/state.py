@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import Column
-from windlass.errors import CorruptSnapshot, WindlassError, WrongType
+from windlass.errors import CorruptSnapshot, InvalidArgument, WindlassError, WrongType
 from windlass.kernels import digest
 from windlass.kernels.digests import Undigestible
 from windlass.operator.answers import Answers
@@ -46,11 +47,10 @@ from windlass.operator.events import Events, Reader
 from windlass.operator.keys import KeyIndex
 from windlass.operator.lift import Lift
 from windlass.operator.ordered import Ordered
-from windlass.operator.plan import Finding, Plan
+from windlass.operator.plan import Plan
 from windlass.operator.query import Query
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
-from windlass.operator.watermarks import Watermarks
 from windlass.slicing.edges import LONG_AGO
 from windlass.slicing.slices import (
     BARRIER,
@@ -85,7 +85,7 @@ _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
 _PACKAGES = ("windlass.operator.", "windlass.slicing.")
-_DETERMINED = (Plan, Finding, Query, Answers, Watermarks)  # by queries, options and types
+_DETERMINED = (Plan, Answers, Lift, Reader)  # by queries and types; of lifts, slices write the partials
 _MADE = {cls.__name__: cls for cls in (Tuples, Rows)}  # what comes and goes, so a blank operator has none
 # The columns of slices that an engine uses; the others hold whatever was there.
 _CUTTY, _GENERAL = (FIRST, POS), (START, END, FIRST, LAST, BORN, CHANGED, BARRIER)
@@ -105,9 +105,10 @@ _IMPOSSIBLE = (
 )
 
 
-def is_state(value: Any) -> bool:
-    """Whether an object changes as events come."""
-    return type(value).__module__.startswith(_PACKAGES) and not isinstance(value, _DETERMINED)
+def is_mutable(value: Any) -> bool:
+    """Whether an object is one of the operator's own that change."""
+    frozen = getattr(getattr(type(value), "__dataclass_params__", None), "frozen", isinstance(value, tuple))
+    return not frozen and type(value).__module__.startswith(_PACKAGES)
 
 
 # --------------------------------------------------------------------------- to bytes and back
@@ -159,10 +160,12 @@ def copied(value: T, memo: dict[int, Any] | None = None) -> T:
     if isinstance(value, np.ndarray):
         made = value.copy()
     elif type(value) in (list, tuple):
-        made = type(value)(copied(item, memo) for item in value)  # type: ignore[attr-defined]
+        made = type(value)(copied(item, memo) for item in value)  # type: ignore[attr-defined, call-arg]
     elif isinstance(value, dict):
         made = {key: copied(item, memo) for key, item in value.items()}
-    elif is_state(value):
+    elif isinstance(value, set):
+        made = set(value)
+    elif is_mutable(value):
         made = memo[id(value)] = object.__new__(type(value))
         for name, item in vars(value).items():
             object.__setattr__(made, name, copied(item, memo))
@@ -190,12 +193,31 @@ def _opened(data: Any) -> tuple[dict[str, Any], memoryview]:
 
 def _making(branch: Branch) -> dict[str, Any]:
     """What it takes, besides queries and types, to make a branch like this one before its first event."""
-    making: dict[str, Any] = {"queries": [query.name for query in branch.queries]}
+    making: dict[str, Any] = {"queries": [query.name for query in _planned(branch)]}
     if branch.engine is not None:
+        making["removed"] = sorted(branch.plan.removed)
         making["dtypes"] = {name: str(dtype) for name, dtype in branch.plan.dtypes.items()}
         making["engine"] = type(branch.engine).__name__
         making["partials"] = [_layout(lift.monoid) for lift in branch.engine.lifts]
     return making
+
+
+def _planned(branch: Branch) -> list[Query]:
+    """The queries of a branch, and those that were removed: what is kept was planned with them."""
+    return branch.queries if branch.engine is None else branch.plan.queries
+
+
+def planned(operator: Operator) -> list[Query]:
+    """All queries that an operator must be made with to be like this one."""
+    queries = [query for branch in operator._branches for query in _planned(branch)]
+    names = [query.name for query in queries]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidArgument(
+                f"query {name!r} was removed and another one added under its name, so a snapshot could not tell them "
+                "apart; add queries under new names"
+            )
+    return queries
 
 
 def _layout(m: Monoid) -> list[Any]:
@@ -204,9 +226,9 @@ def _layout(m: Monoid) -> list[Any]:
 
 def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, Any]]) -> Operator:
     """An operator that was asked the same and knows the types, but has seen no event."""
-    other = type(operator)(operator.queries, **options(operator))
+    queries = {query.name: query for query in planned(operator)}
+    other = type(operator)(list(queries.values()), **options(operator))
     other._reader.restore(reader)
-    queries = {query.name: query for query in operator.queries}
     other._branches = []
     for making in branches:
         branch = Branch([queries[name] for name in making["queries"]], other._in_order, other._store)
@@ -231,6 +253,8 @@ def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> N
             raise CorruptSnapshot(
                 f"another version of Windlass made the snapshot: its {what} {making[what]} would now be {made[what]}"
             )
+    for name in making["removed"]:
+        branch.remove(name)
 
 
 # --------------------------------------------------------------------------- what was asked
@@ -255,8 +279,8 @@ def asked(operator: Operator) -> dict[str, Any]:
     given = options(operator)
     given["allowed_lateness"] = _lateness(operator._lateness, "us")
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
-    queries = {query.name: _description(query) for query in operator.queries}
-    functions = {query.name: [_digest(f) for f in _functions(query)] for query in operator.queries}
+    queries = {query.name: _description(query) for query in planned(operator)}
+    functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
     return {"options": given, "queries": queries, "python": _PYTHON, "functions": functions}
 
 
@@ -268,9 +292,13 @@ def check_asked(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
                 f"the snapshot is of an operator with {name}={was['options'].get(name)!r}, this one has {value!r}"
             )
     before, here = was["queries"], now["queries"]
-    for names, where in (([n for n in before if n not in here], "only the snapshot"), ([n for n in here if n not in before], "only this operator")):
+    for some, others, where in ((before, here, "the snapshot"), (here, before, "this operator")):
+        names = [repr(name) for name in some if name not in others]
         if names:
-            raise CorruptSnapshot(f"the snapshot is of other queries: {where} has {', '.join(map(repr, names))}")
+            raise CorruptSnapshot(
+                f"the snapshot is of other queries: only {where} has {', '.join(names)}; an operator is restored with "
+                "all queries it was made with and those that were added, also if they were removed again"
+            )
     for name, description in here.items():
         for part, value in description.items():
             if before[name].get(part) != value:
@@ -285,7 +313,9 @@ def check_asked(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 def _lateness(lateness: Any, unit: str | None) -> int:
-    return int(lateness) if isinstance(lateness, int | np.integer) else durations.parse(lateness, unit or "us", positive=False)
+    if isinstance(lateness, int | np.integer):
+        return int(lateness)
+    return durations.parse(lateness, unit=unit or "us", positive=False)
 
 
 def _description(query: Query) -> dict[str, Any]:
@@ -314,7 +344,7 @@ def _of_value(value: Any) -> str:
 
 
 def _is_function(condition: Any) -> bool:
-    return not isinstance(condition, str | pa.compute.Expression)
+    return not isinstance(condition, str | pc.Expression)
 
 
 def _functions(query: Query) -> list[Any]:
@@ -346,15 +376,15 @@ class _Writer:
 
     def __init__(self, reader: Reader) -> None:
         self.types = reader.types
-        self.monoids: list[Monoid] = []  # of the branch that is being written
+        self.lifts: list[Lift] = []  # of the branch that is being written
         self.described: list[Any] = []
         self.parts: list[bytes] = []
 
     def attributes(self, value: Any, blank: Any) -> dict[str, Any]:
         """The attributes of an object that differ from those of a blank one."""
         if isinstance(value, Branch) and value.engine is not None:
-            self.monoids = [lift.monoid for lift in value.engine.lifts]
-        nodes = {}
+            self.lifts = value.engine.lifts
+        nodes: dict[str, Any] = {}
         for name, item in vars(value).items():
             if isinstance(vars(type(value)).get(name), cached_property):
                 continue
@@ -376,23 +406,25 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return {"array": self.array(value)}
         if isinstance(value, pa.Table):
-            return {"table": self.bytes(_ipc(value))}
+            return {"table": self.raw(_ipc(value))}
         if isinstance(value, bytes):
-            return {"bytes": self.bytes(value)}
+            return {"bytes": self.raw(value)}
         if isinstance(value, dict):
-            before = blank if isinstance(blank, dict) else {}
-            return {"dict": [[self.node(k, None), self.node(v, before.get(k))] for k, v in value.items()]}
+            known = blank if isinstance(blank, dict) else {}
+            return {"dict": [[self.node(k, None), self.node(v, known.get(k))] for k, v in value.items()]}
+        if isinstance(value, set):
+            return {"set": [self.node(item, None) for item in sorted(value)]}
         if isinstance(value, list | tuple):
             before = blank if isinstance(blank, list | tuple) else ()
             items = [self.node(v, before[i] if i < len(before) else None) for i, v in enumerate(value)]
             return {type(value).__name__: items}
         if isinstance(value, KeyIndex):
             return {"keys": self.node(value.snapshot(), None)}
-        if is_state(value) and not isinstance(value, Reader | Lift):
-            known = blank if type(blank) is type(value) else None
-            if known is None and type(value).__name__ not in _MADE:
+        if is_mutable(value) and not isinstance(value, _DETERMINED):
+            like = blank if type(blank) is type(value) else None
+            if like is None and type(value).__name__ not in _MADE:
                 raise TypeError(f"a {type(value).__name__} is not part of a blank operator")
-            return {"object": [type(value).__name__, self.attributes(value, known)]}
+            return {"object": [type(value).__name__, self.attributes(value, like)]}
         return {"made": type(value).__name__}  # the blank one is just so
 
     def slices(self, s: Slices, owner: Any) -> dict[str, Any]:
@@ -410,15 +442,19 @@ class _Writer:
 
     def partials(self, columns: Sequence[Columns]) -> list[list[int]]:
         """Partials of all lifts of the branch."""
-        pairs = zip(columns, self.monoids, strict=True)
-        return [[self.array(column, m.encode) for column in of_lift] for of_lift, m in pairs]
+        written = []
+        for lift, of_lift in zip(self.lifts, columns, strict=True):
+            if lift.retired:  # whatever was in memory
+                of_lift = tuple(np.zeros_like(column) for column in of_lift)
+            written.append([self.array(column, lift.monoid.encode) for column in of_lift])
+        return written
 
     def column(self, name: str, values: Array) -> Any:
         """A column of events. Objects came from Arrow, which writes them shorter than JSON."""
         if values.dtype == object and name in self.types:
             try:
                 array = pa.array(values.tolist(), self.types[name].arrow)
-                return {"column": self.bytes(_ipc(pa.table({"": array})))}
+                return {"column": self.raw(_ipc(pa.table({"": array})))}
             except (pa.ArrowException, TypeError, ValueError):
                 pass
         return {"array": self.array(values)}
@@ -431,7 +467,7 @@ class _Writer:
         raw = np.ascontiguousarray(values if axis is None else values.take(np.arange(kept), axis)).tobytes()
         return self._add([values.dtype.str, list(values.shape), axis, len(raw)], raw)
 
-    def bytes(self, raw: bytes) -> int:
+    def raw(self, raw: bytes) -> int:
         return self._add(["bytes", [], None, len(raw)], raw)
 
     def _add(self, described: list[Any], raw: bytes) -> int:
@@ -455,7 +491,9 @@ def _is_same(value: Any, blank: Any) -> bool:
         return list(value) == list(blank) and all(_is_same(item, blank[key]) for key, item in value.items())
     if isinstance(value, bool | int | str | float):
         return bool(value == blank)
-    return value is None or isinstance(value, Reader | Lift) or not (is_state(value) or isinstance(value, pa.Table))
+    if isinstance(value, set):
+        return bool(value == blank)
+    return value is None or isinstance(value, _DETERMINED) or not (is_mutable(value) or isinstance(value, pa.Table))
 
 
 def _used(owner: Any, s: Slices) -> list[int]:
@@ -466,7 +504,9 @@ def _used(owner: Any, s: Slices) -> list[int]:
 
 
 def _pool(lift: Lift, s: Slices) -> Columns:
-    lift.reserve(s)  # a lift that has run nothing yet has no room
+    if lift.retired:
+        return lift.monoid.allocate(s.slots)
+    lift.reserve(s)  # one that has run nothing yet has no room
     return lift.pool
 
 
@@ -504,12 +544,12 @@ class _Taken:
             raise CorruptSnapshot(f"the snapshot has {len(body)} bytes of arrays, its head tells of others")
         self.arrays = [(*what, body[end - what[3] : end]) for what, end in zip(described, ends, strict=True)]
         self.reader = reader
-        self.monoids: list[Monoid] = []
+        self.lifts: list[Lift] = []
 
     def fill(self, blank: Any, nodes: Mapping[str, Any]) -> None:
         """Set the attributes that were written."""
         if isinstance(blank, Branch) and blank.engine is not None:
-            self.monoids = [lift.monoid for lift in blank.engine.lifts]
+            self.lifts = blank.engine.lifts
         known = {f.name for f in fields(blank)} if type(blank).__name__ in _MADE else set(vars(blank))
         for name, node in nodes.items():
             if name not in known:
@@ -538,9 +578,11 @@ class _Taken:
             items = [self.value(item, before[i] if i < len(before) else None) for i, item in enumerate(content)]
             return items if kind == "list" else tuple(items)
         if kind == "dict":
-            before = blank if isinstance(blank, dict) else {}
+            known = blank if isinstance(blank, dict) else {}
             pairs = ((self.value(key, None), item) for key, item in content)
-            return {key: self.value(item, before.get(key)) for key, item in pairs}
+            return {key: self.value(item, known.get(key)) for key, item in pairs}
+        if kind == "set":
+            return {self.value(item, None) for item in content}
         if kind == "made":
             if type(blank).__name__ != content:
                 raise CorruptSnapshot(f"the snapshot refers to a {content} where there is a {type(blank).__name__}")
@@ -573,7 +615,13 @@ class _Taken:
         lo, hi, capacity = self.array(nodes["directory"]).T
         live, used = self.array(nodes["rows"]), _used(owner, s)
         n, sizes = len(live), hi - lo
-        if (lo < 0).any() or (sizes < 0).any() or (hi > capacity).any() or sizes.sum() != n or live.shape[1] != len(used):
+        if (
+            (lo < 0).any()
+            or (sizes < 0).any()
+            or (hi > capacity).any()
+            or sizes.sum() != n
+            or live.shape[1] != len(used)
+        ):
             raise CorruptSnapshot("the slices of the snapshot do not add up")
         base, starts = np.cumsum(capacity) - capacity, np.cumsum(sizes) - sizes
         s.top = int(capacity.sum())
@@ -586,13 +634,14 @@ class _Taken:
         for lift, columns in zip(owner.lifts, self.partials(nodes["partials"]), strict=True):
             if any(len(column) != n for column in columns):
                 raise CorruptSnapshot("the snapshot has not one partial for each slice")
-            lift.pool, lift.tree = columns, lift.monoid.allocate(0)
+            lift.pool = lift.monoid.allocate(0) if lift.retired else columns
+            lift.tree = lift.monoid.allocate(0)
 
     def partials(self, content: Any) -> list[Columns]:
         found = []
-        for m, numbers in zip(self.monoids, content, strict=True):
-            columns = tuple(self.array(number, m.decode) for number in numbers)
-            for column, field in zip(columns, m.fields, strict=True):
+        for lift, numbers in zip(self.lifts, content, strict=True):
+            columns = tuple(self.array(number, lift.monoid.decode) for number in numbers)
+            for column, field in zip(columns, lift.monoid.fields, strict=True):
                 if column.dtype != field.dtype or column.shape[1:] != field.shape:
                     raise CorruptSnapshot(f"partials of the snapshot are {column.dtype}, expected {field.dtype}")
             found.append(columns)
