@@ -123,10 +123,13 @@ class InOrder(Engine):
         if tuples is None:
             tuples = _nothing(e.plan)
         else:
-            order = tuples.order(e.keys)
+            order = None if e.keys == 1 else tuples.order(e.keys)
             if order is not None:
                 tuples = tuples.take(order)
-            counts = np.bincount(tuples.key, minlength=len(e.count))
+            if e.keys == 1:
+                counts[0] = len(tuples)
+            else:
+                counts = np.bincount(tuples.key, minlength=len(e.count))
         e.note_first(tuples)
         row_of = np.cumsum(counts) - counts
         completed = e.consume(tuples, row_of, counts, watermark, over=over, partial=partial)

@@ -29,7 +29,7 @@ from windlass.operator.emitted import (
 )
 from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
-from windlass.operator.replay import first_start, holds
+from windlass.operator.replay import holds
 from windlass.operator.revisions import Revisions
 from windlass.operator.tuples import Tuples
 from windlass.slicing import edges, general, instructions
@@ -55,6 +55,7 @@ class Sliced:
         self._find_edges()
         self.watermark = LONG_AGO
         self.epoch = 1
+        self.room = 1024  # windows that are expected to be due
         self.keys = 0
         # The first event of each key; by specification where empty windows are counted from there, because an event may
         # come too late for one and not for another.
@@ -131,6 +132,7 @@ class Sliced:
     def _fold(self, events: Tuples, refusals: Array | None = None) -> Array:
         """Cut events into slices and settle these. Returns them."""
         order = events.order(self.keys)
+        events = events.without_order()
         if order is not None:
             events = events.take(order)
             refusals = None if refusals is None else refusals[:, order]
@@ -239,10 +241,11 @@ class Sliced:
 
     def _enumerate(self, after: Array, upto: Array, look: bool) -> Array:
         s = self.slices
-        out = np.empty((4096, 8), np.int64)
+        out = np.empty((self.room, 8), np.int64)
         arguments = (self.specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
         n = int(general.due()(*arguments, out))
         if n > len(out):
+            self.room = 2 * n  # so that the next time needs one pass
             out = np.empty((n, 8), np.int64)
             general.due()(*arguments, out)
         return out[:n]
@@ -294,10 +297,9 @@ class Sliced:
         self.emitted.close(self.emitted.table[:, END] <= horizon)
         self.revisions.close(horizon)
         together = s.directory[:, HI].copy()  # slices before this are needed together only
-        starts = [first_start(b, horizon) for b in self.bounds if b.ends]
-        starts += [b.origin + max(0, (horizon - b.origin) // b.step * b.step) for b in self.bounds if not b.ends]
-        if starts and min(starts) != NEVER:
-            general.keep_edges()(min(starts), s.directory, s.rows, together)
+        start = int(general.first_starts(self.specs, horizon).min(initial=NEVER))
+        if start != NEVER:
+            general.keep_edges()(start, s.directory, s.rows, together)
         upto = together.copy()
         if self.sessions:
             gap = max(gap for _, gap in self.sessions)

@@ -31,12 +31,21 @@ class Tuples:
     def __len__(self) -> int:
         return len(self.ts)
 
+    def without_order(self) -> Tuples:
+        """The same events, once it no longer matters how they compare: without `seq` and `arrival`."""
+        none = np.empty(0, np.int64)
+        return Tuples(self.key, self.ts, none, none, self.columns, self.valid, self.masks)
+
     def take(self, rows: Array | slice) -> Tuples:
+        if len(self.seq) == 0:
+            rows_of_order: Array | slice = slice(0)
+        else:
+            rows_of_order = rows
         return Tuples(
             self.key[rows],
             self.ts[rows],
-            self.seq[rows],
-            self.arrival[rows],
+            self.seq[rows_of_order],
+            self.arrival[rows_of_order],
             {name: values[rows] for name, values in self.columns.items()},
             {name: values[rows] for name, values in self.valid.items()},
             [mask[rows] for mask in self.masks],

@@ -40,6 +40,7 @@ from windlass.slicing.slices import (
     SLOT,
     START,
     find,
+    find_on,
 )
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -217,14 +218,17 @@ def due() -> Any:
     (after, upto] (by specification and key) and hold an event, or may be empty. Returns how many there are and writes as
     many as `out` has room for. ALTERED: an event came in this epoch; KNOWN: there was one before."""
 
-    def put(out: Any, n: Any, d: Any, k: Any, p: Any, q: Any, low: Any, high: Any, rows: Any, base: Any, epoch: Any) -> Any:
+    def put(
+        out: Any, n: Any, d: Any, k: Any, p: Any, q: Any, low: Any, high: Any, rows: Any, base: Any, epoch: Any
+    ) -> Any:
         if n < out.shape[0]:
             altered, known = 0, 0
-            for r in range(p, q):
-                if rows[r, CHANGED] == epoch:
-                    altered = 1
-                if rows[r, BORN] < epoch:
-                    known = 1
+            if epoch >= 0:
+                for r in range(p, q):
+                    if rows[r, CHANGED] == epoch:
+                        altered = 1
+                    if rows[r, BORN] < epoch:
+                        known = 1
             out[n, WINDOW] = d
             out[n, OWNER] = k
             out[n, FROM] = p - base
@@ -285,8 +289,7 @@ def due() -> Any:
                     s = o + w * p
                     if s + step > b or s > begun:
                         break
-                    while x < hi and rows[x, FIRST] < s:
-                        x += 1
+                    x = find_on(rows, FIRST, x, hi, s)
                     first = rows[x, FIRST] if x < hi else NEVER
                     if first >= s + size and not empty:
                         if x == hi or p == 0:
@@ -298,8 +301,7 @@ def due() -> Any:
                         e = s + j * step
                         if e > b:
                             break
-                        while y < hi and rows[y, FIRST] < e:
-                            y += 1
+                        y = find_on(rows, FIRST, y, hi, e)
                         if first < e or empty:
                             n = put(out, n, d, k, x, y, s, e, rows, base, epoch if look else -1)
                     if p == 0:
@@ -402,6 +404,18 @@ def keep_sessions() -> Any:
                 r = q
 
     return compiled(keep)
+
+
+def first_starts(specs: Integers, horizon: int) -> Integers:
+    """For each specification, the start of the first window that ends after the horizon; NEVER if there is none.
+
+    Of a landmark: the last end that is not after it, since slices before that are needed together only."""
+    o, p, step, ends = (specs[:, column] for column in (ORIGIN, PERIOD, STEP, ENDS))
+    size = step * ends
+    periodic = o + ((horizon - size - o) // np.maximum(p, 1) + 1) * p
+    single = np.where(o + size > horizon, o, NEVER)
+    landmark = o + np.maximum(0, (horizon - o) // step * step)
+    return np.asarray(np.where(ends == 0, landmark, np.where(p > 0, periodic, single)))
 
 
 @cache

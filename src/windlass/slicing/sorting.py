@@ -25,16 +25,33 @@ def order_of(key: Array, ts: Array, seq: Array, keys: int) -> Array | None:
     if len(ts) < 2 or _sorted()(key, ts, seq):
         return None
     order = np.arange(len(ts))
-    if not _ascending(seq):
+    if not is_ascending(seq):
         order = _by(seq, order)
-    if not _ascending(ts[order]):
+    if keys == 1 and len(order) == len(ts) and is_ascending(seq):
+        return _nearly_sorted(ts)
+    if not is_ascending(ts[order]):
         order = _by(ts, order)
-    if keys > 1 and not _ascending(key[order]):
+    if keys > 1 and not is_ascending(key[order]):
         order = _by(key, order)
     return order
 
 
-def _ascending(values: Array) -> bool:
+def _nearly_sorted(ts: Array) -> Array:
+    """The order of times most of which ascend: the few that do not are sorted by themselves, then both are merged."""
+    ahead, behind = np.empty(len(ts), np.int64), np.empty(len(ts), np.int64)
+    late = int(_part()(ts, ahead, behind))
+    if late > len(ts) // 2:
+        return _by(ts, np.arange(len(ts)))
+    out = np.empty(len(ts), np.int64)
+    _merge()(ts, ahead[: len(ts) - late], _sorted_rows(ts, behind[:late]), out)
+    return out
+
+
+def _sorted_rows(ts: Array, rows: Array) -> Array:
+    return rows[_by(ts[rows], np.arange(len(rows)))] if len(rows) else rows
+
+
+def is_ascending(values: Array) -> bool:
     return bool(_is_ascending()(values))
 
 
@@ -67,13 +84,13 @@ def _sorted() -> Any:
 
 @cache
 def _is_ascending() -> Any:
-    def is_ascending(values: Any) -> Any:
+    def ascending(values: Any) -> Any:
         for i in range(1, len(values)):
             if values[i] < values[i - 1]:
                 return False
         return True
 
-    return compiled(is_ascending)
+    return compiled(ascending)
 
 
 @cache
@@ -94,3 +111,38 @@ def _radix_pass() -> Any:
             counts[digit] += 1
 
     return compiled(radix_pass)
+
+
+@cache
+def _part() -> Any:
+    """`part(ts, ahead, behind)`: rows that are not before any earlier one, and the others. Returns how many the latter are."""
+
+    def part(ts: Any, ahead: Any, behind: Any) -> Any:
+        n = late = 0
+        highest = ts[0]
+        for i in range(len(ts)):
+            if ts[i] >= highest:
+                highest = ts[i]
+                ahead[n] = i
+                n += 1
+            else:
+                behind[late] = i
+                late += 1
+        return late
+
+    return compiled(part)
+
+
+@cache
+def _merge() -> Any:
+    def merge(ts: Any, a: Any, b: Any, out: Any) -> Any:
+        i = j = 0
+        for n in range(len(out)):
+            if j == len(b) or (i < len(a) and (ts[a[i]] < ts[b[j]] or (ts[a[i]] == ts[b[j]] and a[i] < b[j]))):
+                out[n] = a[i]
+                i += 1
+            else:
+                out[n] = b[j]
+                j += 1
+
+    return compiled(merge)
