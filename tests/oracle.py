@@ -605,7 +605,7 @@ class Standing:
     events: list[Event]
     complete: bool
     due: bool  # whether it comes out when it is complete
-    completion: Any = None  # what completes it, in an order in which the windows of a key become complete
+    completion: Any = None  # its place in the order in which the windows of a key become complete
 
 
 # --------------------------------------------------------------------------- which windows there are
@@ -701,10 +701,11 @@ def sessions(window: Session, events: list[Event], w: float) -> list[Standing]:
     return found
 
 
-def ended(group: list[Event], closing: Event | None, due: bool = True) -> Standing:
-    """A window that ends before the closing event; if there is none yet, one tick after its last event so far."""
+def ended(group: list[Event], closing: Event | None, due: bool = True, twin: int = 0) -> Standing:
+    """A window that ends before the closing event; if there is none yet, one tick after its last event so far. Windows
+    that events end do so in the order in which they began; `twin` counts those that began with the same event."""
     start, end = group[0].ts, group[-1].ts + 1 if closing is None else closing.ts
-    return Standing(start, end, start, end, group, closing is not None, due, closing and closing.place)
+    return Standing(start, end, start, end, group, closing is not None, due, (group[0].place, twin))
 
 
 def punctuations(window: Punctuation, events: list[Event], w: float) -> list[Standing]:
@@ -765,12 +766,12 @@ def values_of(event: Event, columns: Sequence[str]) -> list[Any]:
 
 def deterministic(window: Deterministic, events: list[Event], w: float) -> list[Standing]:
     state, found = window.state, []
-    open_: list[int] = []  # where the open windows begin, oldest first
+    open_: list[tuple[int, int]] = []  # where the open windows begin, oldest first
     for i, event in enumerate(events):
         state, begins, ends = window.step(state, event.ts, *values_of(event, window.columns))
-        found += [ended(events[begin:i], event) for begin in open_[: int(ends)]]
-        open_ = open_[int(ends) :] + [i] * int(begins)
-    return found + [ended(events[begin:], None) for begin in open_]
+        found += [ended(events[begin:i], event, twin=twin) for begin, twin in open_[: int(ends)]]
+        open_ = open_[int(ends) :] + [(i, twin) for twin in range(int(begins))]
+    return found + [ended(events[begin:], None, twin=twin) for begin, twin in open_]
 
 
 def data_driven(window: DataDriven, events: list[Event], w: float) -> list[Standing]:
@@ -796,7 +797,7 @@ def non_deterministic(window: NonDeterministic, events: list[Event], w: float) -
         kept = [*kept, event][int(evict) :]
         if emit and kept:
             start, end = kept[0].ts, event.ts + 1
-            found.append(Standing(start, end, start, end, kept, True, True, event.place))
+            found.append(Standing(start, end, start, end, kept, True, True, (event.place, 0)))
     # What is kept belongs to a window to come. It comes out as a partial one, unless just that came out already.
     return found + ([ended(kept, None, due=not emit)] if kept else [])
 

@@ -365,6 +365,12 @@ def test_frames() -> None:
     assert found(ThresholdFrame(capital, 2), "a1 B2 C4 d5 E6 f7 G8 H9", partial=True) == ["[2,5) BC", "[8,10) GH"]
 
 
+def test_a_frame_that_was_too_short_grows() -> None:
+    told = Told(ThresholdFrame(capital, 2), lateness=4).process("A-3 b2")
+    assert told.advance(2) == []
+    assert told.process("C0").advance(5) == ["[-3,2) AC"]
+
+
 def test_a_late_event_cuts_a_frame() -> None:
     told = Told(ThresholdFrame(capital), lateness=100).process("A1 B2 C3 d4")
     assert told.advance(4) == ["[1,4) ABC"]
@@ -458,6 +464,15 @@ def test_deterministic_windows_are_found_again_after_a_late_event() -> None:
     told = Told(Deterministic(count_4_by_2), lateness=100).process("a1 b2 c3 d4 e5")
     assert told.advance(5) == ["[1,5) abcd"]
     assert told.process("x2").advance(5) == ["[1,4) abxc", "[1,5) abcd r1 gone"]
+
+
+def test_a_window_that_was_open_comes_out_even_if_a_late_event_ends_it_in_the_past() -> None:
+    # a b c d e          |a b c d| is closed; |c d e … is open, and late x and y fill it
+    # 1 1 2 3 6          1 1 2 x y 3 6: |c x y d| ends before e, where the closed window ended; |a b c x| stays as it was
+    told = Told(Deterministic(count_4_by_2)).process("a1 b1 c2 d3 e6")
+    assert told.advance(6) == ["[1,6) abcd"]
+    assert told.process("x2 y2 z1").late() == "z1"
+    assert told.advance(6) == ["[2,6) cxyd"]
 
 
 def last_3_on_demand(state: Any, ts: int, x: str) -> Any:
