@@ -468,7 +468,7 @@ def test_deterministic_windows_are_found_again_after_a_late_event() -> None:
 
 def test_a_window_that_was_open_comes_out_even_if_a_late_event_ends_it_in_the_past() -> None:
     # a b c d e          |a b c d| is closed; |c d e … is open, and late x and y fill it
-    # 1 1 2 3 6          1 1 2 x y 3 6: |c x y d| ends before e, where the closed window ended; |a b c x| stays as it was
+    # 1 1 2 3 6          1 1 2 x y 3 6: |c x y d| ends before e, where the closed window ended; |a b c d| stays
     told = Told(Deterministic(count_4_by_2)).process("a1 b1 c2 d3 e6")
     assert told.advance(6) == ["[1,6) abcd"]
     assert told.process("x2 y2 z1").late() == "z1"
