@@ -445,7 +445,7 @@ class _Writer:
         written = []
         for lift, of_lift in zip(self.lifts, columns, strict=True):
             if lift.retired:  # whatever was in memory
-                of_lift = tuple(np.zeros_like(column) for column in of_lift)
+                of_lift = tuple(np.full_like(column, None if column.dtype == object else 0) for column in of_lift)
             written.append([self.array(column, lift.monoid.encode) for column in of_lift])
         return written
 
