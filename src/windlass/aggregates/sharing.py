@@ -1,8 +1,8 @@
 """Aggregates whose partial is part of another's: a mean holds a sum and a count, a spread the least and the greatest.
 
 A query for `sum(x)` needs no partial of its own where `avg(x)` is kept anyway. `carriers` says which aggregates may
-hold another one, `view` makes the monoid that reads it from there, if the fields really are the same for the types at hand
-(the mean of 64-bit integers adds floats, which is no sum of integers).
+hold another one, `view` makes the monoid that reads it from there, if the fields really are the same for the types at
+hand (the mean of 64-bit integers adds floats, which is no sum of integers).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def carriers(a: Aggregate) -> list[Aggregate]:
 def view(carrier: Monoid, own: Monoid, a: Aggregate) -> Monoid | None:
     """A monoid of the carrier's partials that lowers to what `a` is; None if the carrier does not hold it."""
     if a.name == "spread":
-        return replace(carrier, lower=_of_first_two(own.lower), result=own.result, results=own.result_fields, finish=own.finish)
+        return replace(
+            carrier, lower=_of_first_two(own.lower), result=own.result, results=own.result_fields, finish=own.finish
+        )
     place = {"sum": 0, "count": 1, "min": 0, "max": 1}[a.name]
     if len(carrier.fields) <= place or carrier.fields[place].dtype != own.fields[0].dtype:
         return None

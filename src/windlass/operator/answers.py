@@ -74,4 +74,3 @@ class Answers:
                 )
             )
         return Results(groups, keys, time_type)
-

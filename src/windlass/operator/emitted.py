@@ -1,7 +1,8 @@
 """What was emitted and may still have to be corrected: the windows that are complete and not closed.
 
-A row remembers a window's bounds, the first and the last of its events and how many they were, its partials, and the number
-of the last row that came out for it. When late events have changed a key, its windows are found anew and compared:
+A row remembers a window's bounds, the first and the last of its events and how many they were, its partials, and the
+number of the last row that came out for it. When late events have changed a key, its windows are found anew and
+compared:
 
     the same window, the same events      nothing comes out
     the same window, other events         comes out again
@@ -60,11 +61,21 @@ class Rows:
     def concat(cls, parts: Sequence[Rows]) -> Rows:
         if len(parts) == 1:
             return parts[0]
-        joined = [
-            np.concatenate([getattr(p, name) for p in parts])
-            for name in ("finding", "key", "low", "high", "start", "end", "revision", "retraction")
-        ]
-        return cls(*joined, [join(columns) for columns in zip(*(p.partials for p in parts), strict=True)])
+
+        def joined(name: str) -> Array:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        return cls(
+            joined("finding"),
+            joined("key"),
+            joined("low"),
+            joined("high"),
+            joined("start"),
+            joined("end"),
+            joined("revision"),
+            joined("retraction"),
+            [join(columns) for columns in zip(*(part.partials for part in parts), strict=True)],
+        )
 
     def take(self, rows: Array) -> Rows:
         return Rows(
@@ -91,8 +102,9 @@ class Emitted:
         return len(self.table)
 
     def emit(self, found: Array, partials: list[Columns], again: Array, finding: int | None = None) -> Rows:
-        """Compare windows with the log and give the rows that have to come out. `again` says which keys were found anew:
-        all of their windows (with `finding`, those of one) are in `found`, so what is missing there no longer exists."""
+        """Compare windows with the log and give the rows that have to come out. `again` says which keys were found
+        anew: all of their windows (with `finding`, those of one) are in `found`, so what is missing there no longer
+        exists."""
         of_again = again[self.table[:, KEY]] if len(self.table) else np.zeros(0, np.bool_)
         if finding is not None:
             of_again &= self.table[:, FINDING] == finding

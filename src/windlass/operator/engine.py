@@ -1,8 +1,8 @@
 """How a plan is run: one of three engines behind one face.
 
-    InOrder      events come in order: fold and drop, answer as windows end       (Cutty)
-    Reordered    tuples are kept: put in order, go back for late ones             (Scotty, tuples stored)
-    General      tuples are dropped though events come in any order               (Scotty, general slicing)
+InOrder      events come in order: fold and drop, answer as windows end       (Cutty)
+Reordered    tuples are kept: put in order, go back for late ones             (Scotty, tuples stored)
+General      tuples are dropped though events come in any order               (Scotty, general slicing)
 """
 
 from __future__ import annotations

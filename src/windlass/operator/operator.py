@@ -1,11 +1,11 @@
 """The operator: any number of window queries over one keyed stream, in one process (Scotty, Figure 3).
 
-    process(batch)                         advance(w)
-        │ read, encode keys, judge late        │
-        ▼                                      ▼
-    stream slicer ──► slice manager ──► aggregate store ──► window manager ──► results
-        cut at edges     update, merge,     lazy or eager        what is complete,
-                         split                                   what has changed
+process(batch)                         advance(w)
+    │ read, encode keys, judge late        │
+    ▼                                      ▼
+stream slicer ──► slice manager ──► aggregate store ──► window manager ──► results
+    cut at edges     update, merge,     lazy or eager        what is complete,
+                     split                                   what has changed
 """
 
 from __future__ import annotations
@@ -163,10 +163,10 @@ class Operator:
                 part = part.take(seen)
             late = engine.late(part)
             refusals: Array | None = None
-            alive = np.ones(len(part), np.bool_)
+            alive: Array = np.ones(len(part), np.bool_)
             if late.any():
                 accepted = engine.accepted(part, late)
-                alive = accepted.any(axis=0)
+                alive = np.asarray(accepted.any(axis=0))
                 late_any[seen] |= late
                 if not alive.all():
                     kept = np.flatnonzero(alive)

@@ -45,9 +45,32 @@ class Completed:
         return len(self.key)
 
     def take(self, rows: Array) -> Completed:
-        bounds = (self.finding, self.key, self.begin, self.stop, self.low, self.high, self.start, self.end)
-        partials = [tuple(column[rows] for column in columns) for columns in self.partials]
-        return Completed(*(values[rows] for values in bounds), partials)
+        return Completed(
+            self.finding[rows],
+            self.key[rows],
+            self.begin[rows],
+            self.stop[rows],
+            self.low[rows],
+            self.high[rows],
+            self.start[rows],
+            self.end[rows],
+            [tuple(column[rows] for column in columns) for columns in self.partials],
+        )
+
+    @classmethod
+    def of(cls, windows: Array, partials: list[Columns]) -> Completed:
+        """From the rows that kernels write."""
+        return cls(
+            windows[:, WINDOW].copy(),
+            windows[:, KEY].copy(),
+            windows[:, BEGIN].copy(),
+            windows[:, STOP].copy(),
+            windows[:, LOW].copy(),
+            windows[:, HIGH].copy(),
+            windows[:, START_TIME].copy(),
+            windows[:, END_TIME].copy(),
+            partials,
+        )
 
 
 class Ordered:
@@ -134,7 +157,8 @@ class Ordered:
         hidden: dict[int, Array] | None = None,
         held_from: Array | None = None,
     ) -> Completed:
-        """Take, for each key k, the events in rows row_of[k] … row_of[k] + counts[k] - 1, which follow all earlier ones.
+        """Take, for each key k, the events in rows row_of[k] … row_of[k] + counts[k] - 1, which follow all earlier
+        ones.
 
         Where slices may be split, `held_from` is the position of the first event of each key that is in `tuples`.
         """
@@ -154,7 +178,9 @@ class Ordered:
             begins[offsets[here] + at[here]] = True
         windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
         if self.splits:
-            without = np.flatnonzero((self.slices.directory[:, LO] == self.slices.directory[:, HI]) & (np.diff(offsets) > 0))
+            without = np.flatnonzero(
+                (self.slices.directory[:, LO] == self.slices.directory[:, HI]) & (np.diff(offsets) > 0)
+            )
             begins[offsets[without]] = True  # a window may begin anywhere, so every event is in a slice
             assert held_from is not None
             self._split(tuples, row_of, first, held_from, windows)
@@ -245,7 +271,8 @@ class Ordered:
         return found
 
     def _split(self, tuples: Tuples, row_of: Array, first: Array, held_from: Array, found: list[Array]) -> None:
-        """Split slices of earlier runs where a window begins inside of one: both parts are folded again (Scotty 5.2)."""
+        """Split slices of earlier runs where a window begins inside of one: both parts are folded again (Scotty
+        5.2)."""
         windows = np.concatenate(found)
         old = (windows[:, BEGIN] < first[windows[:, KEY]]) & (windows[:, STOP] > windows[:, BEGIN])
         begins = np.unique(windows[old][:, [KEY, BEGIN]], axis=0)
@@ -259,7 +286,17 @@ class Ordered:
         s.reserve(keys, more)
         program = np.empty((2 * len(begins), WIDTH), np.int64)
         n, s.free_count = cutty.split()(
-            begins, row_of, first, held_from, tuples.ts, self._coordinates(tuples, slice(None))[2:], s.directory, s.rows, s.free, s.free_count, program
+            begins,
+            row_of,
+            first,
+            held_from,
+            tuples.ts,
+            self._coordinates(tuples, slice(None))[2:],
+            s.directory,
+            s.rows,
+            s.free,
+            s.free_count,
+            program,
         )
         for lift in self.lifts:
             lift.run(program[:n], tuples, s, lift.monoid.allocate(0))
@@ -385,8 +422,7 @@ class Ordered:
         answers = [lift.monoid.allocate(len(windows)) for lift in self.lifts]
         for lift, partials in zip(self.lifts, answers, strict=True):
             lift.run(program[:n], tuples, s, partials)
-        columns = (WINDOW, KEY, BEGIN, STOP, LOW, HIGH, START_TIME, END_TIME)
-        return Completed(*(windows[:, column].copy() for column in columns), answers)
+        return Completed.of(windows, answers)
 
     # ------------------------------------------------------------------ eviction
 
@@ -412,7 +448,13 @@ def _wider(matrix: Array, more: int, fill: int) -> Array:
 
 
 def run_of(
-    offsets: Array, first: Array, ts: Array, columns: tuple[Array, ...], seen: Array | None, watermark: int, partial: bool
+    offsets: Array,
+    first: Array,
+    ts: Array,
+    columns: tuple[Array, ...],
+    seen: Array | None,
+    watermark: int,
+    partial: bool,
 ) -> Run:
     """A run for a discretizer, from all keys' offsets; with `seen`, of those events only."""
     keys = np.flatnonzero(np.diff(offsets))
@@ -432,7 +474,8 @@ def _rows_of(row_of: Array, counts: Array, offsets: Array, total: int) -> Array 
     if n == total:
         return slice(None)
     starts = np.repeat(row_of[: len(counts)] - offsets[: len(counts)], counts)
-    return np.arange(n) + starts
+    rows: Array = np.arange(n) + starts
+    return rows
 
 
 def check_measures(tuples: Tuples, names: Sequence[str]) -> None:

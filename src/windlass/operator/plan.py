@@ -250,7 +250,7 @@ class Plan:
             names = [q.name for q, at in zip(self.queries, self.finding_of, strict=True) if at == i]
             lines.append(f"    {finding.window!r} ({finding.window.context})  ← {_some(names)}")
         lines += ["  partials"]
-        for i, kept in enumerate(self.kept):
+        for kept in self.kept:
             where = "" if kept.where is None else f" where {self.predicates[kept.where]!r}"
             users = [
                 q.name

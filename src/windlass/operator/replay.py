@@ -250,7 +250,9 @@ class Replay:
 
     def _emit(self, completed: Completed, again: Array, starts: Array) -> Rows:
         """Compare with what was emitted; windows that are closed stay as they are."""
-        c = completed.take(np.flatnonzero((completed.stop > self.position[completed.key]) | (completed.stop == completed.begin)))
+        c = completed.take(
+            np.flatnonzero((completed.stop > self.position[completed.key]) | (completed.stop == completed.begin))
+        )
         found = np.zeros((len(c), WIDTH), np.int64)
         for column, values in (
             (FINDING, c.finding),
@@ -351,7 +353,9 @@ class Replay:
                 return d.open_from(e.contexts[n], e.carries[n]).copy()
         d_ = e.periodic.index(i)
         upto = e.slices.directory[:, 2].copy()
-        cutty.keep_from()(e.specs[d_ : d_ + 1], e.skipped[d_ : d_ + 1], e.horizon(), e.slices.directory, e.slices.rows, upto)
+        cutty.keep_from()(
+            e.specs[d_ : d_ + 1], e.skipped[d_ : d_ + 1], e.horizon(), e.slices.directory, e.slices.rows, upto
+        )
         return cutty.positions_at(e.slices.directory, e.slices.rows, upto)
 
     def _lag(self, i: int, resume: Array, starts: Array) -> None:

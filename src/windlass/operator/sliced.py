@@ -1,8 +1,8 @@
 """The engine that drops tuples though events come in any order: general stream slicing (Scotty 5).
 
-For windows with fixed edges in time and for sessions, over commutative aggregates. Events are folded into their slices as
-they arrive, late ones at the next watermark; then the windows that are complete, and those that late events have
-altered, are answered from slices.
+For windows with fixed edges in time and for sessions, over commutative aggregates. Events are folded into their
+slices as they arrive, late ones at the next watermark; then the windows that are complete, and those that late events
+have altered, are answered from slices.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from windlass.operator.emitted import (
     WIDTH,
     Emitted,
     Rows,
-    take,
 )
 from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
@@ -39,6 +38,8 @@ from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
+
+_MANY = 4096  # keys from which on looking at all of them is work
 
 
 class Sliced:
@@ -56,10 +57,12 @@ class Sliced:
         self.watermark = LONG_AGO
         self.epoch = 1
         self.room = 1024  # windows that are expected to be due
+        self.kept_from, self.evict_at = LONG_AGO, 0
         self.keys = 0
-        # The first event of each key; by specification where empty windows are counted from there, because an event may
-        # come too late for one and not for another.
-        apart = len(self.specs) if self.specs[:, general.EMIT_EMPTY].any() else 1
+        # Only where empty windows are counted: the first event of each key, by specification, because an event may
+        # come too late for one and not for another, and the last.
+        self.empty = self.specs[:, general.EMIT_EMPTY] != 0
+        apart = len(self.specs) if self.empty.any() else 0
         self.earliest = np.empty((apart, 0), np.int64)
         self.started = np.empty((apart, 0), np.bool_)  # whether the first event was final at the last watermark
         self.latest = np.empty(0, np.int64)
@@ -80,8 +83,9 @@ class Sliced:
     def retire(self, findings: set[int]) -> None:
         """Forget windows that are not asked for any more. Slices that are finer than needed now do no harm."""
         left = [d for d, i in enumerate(self.periodic) if i not in findings]
-        if len(self.earliest) > 1 and left:
+        if len(self.earliest):
             self.earliest, self.started = self.earliest[left], self.started[left]
+        self.empty = self.empty[left]
         self.periodic = [self.periodic[d] for d in left]
         self.specs, self.bounds = self.specs[left], [self.bounds[d] for d in left]
         self.sessions = [(i, gap) for i, gap in self.sessions if i not in findings]
@@ -146,42 +150,39 @@ class Sliced:
         s = self.slices
         s.reserve(owner[first], np.diff(np.append(first, n)))
         program = np.empty((2 * n + len(s), instructions.WIDTH), np.int64)
-        length, s.free_count = general.settle()(
-            cut, n, self.gap, self.watermark, self.lateness, s.directory, s.rows, s.free, s.free_count, self.epoch, program
-        )
+        arguments = (s.directory, s.rows, s.free, s.free_count, self.epoch, program)
+        length, s.free_count = general.settle()(cut, n, self.gap, self.watermark, self.lateness, *arguments)
         for lift in self.lifts:
             lift.run(program[:length], events, s, ())
-        last = np.append(first[1:], n) - 1
-        if refusals is None:
-            earlier = np.minimum(self.earliest[:, owner[first]], cut[first, general.EARLIEST])
-            self.earliest[:, owner[first]] = earlier
-        else:
-            for d in range(len(self.earliest)):
-                seen = ~refusals[self.periodic[d]] if len(self.earliest) > 1 else np.ones(len(ts), np.bool_)
-                np.minimum.at(self.earliest[d], key[seen], ts[seen])
-        self.latest[owner[last]] = np.maximum(self.latest[owner[last]], cut[last, general.LATEST])
+        if self.empty.any():
+            self._note_times(cut, events, refusals)
         return cut
+
+    def _note_times(self, cut: Array, events: Tuples, refusals: Array | None) -> None:
+        """The first and the last event of each key, between which empty windows are counted."""
+        if refusals is None:
+            general.note_times()(cut, self.earliest, self.latest)
+            return
+        general.note_times()(cut, self.earliest[:0], self.latest)
+        for d, i in enumerate(self.periodic):
+            seen = ~refusals[i]
+            np.minimum.at(self.earliest[d], events.key[seen], events.ts[seen])
 
     # ------------------------------------------------------------------ windows
 
     def advance(self, watermark: int, over: bool) -> Rows:
         """The rows that come out at this watermark."""
-        before, keys = self.watermark, len(self.latest)
-        again = np.zeros(keys, np.bool_)
-        late_from, late_upto = np.full(keys, NEVER, np.int64), np.full(keys, LONG_AGO, np.int64)
-        known_from = self.earliest.copy()
+        before = self.watermark
+        again = np.zeros(len(self.latest), np.bool_)
+        parts = []
         if self.pending:
+            known_from = self.earliest.copy()
             refusals = np.concatenate([refused for _, refused in self.pending], axis=1)
             cut = self._fold(Tuples.concat([events for events, _ in self.pending]), refusals)
             self.pending = []
-            owner = cut[:, general.KEY]
-            again[owner] = True
-            np.minimum.at(late_from, owner, cut[:, general.EARLIEST])
-            np.maximum.at(late_upto, owner, cut[:, general.LATEST])
+            again[cut[:, general.KEY]] = True
+            parts.append(self._altered(before, cut, known_from))
         upto = NEVER if over else watermark
-        parts = []
-        if again.any():
-            parts.append(self._altered(before, late_from, late_upto, known_from))
         parts.append(self._due(before, upto))
         parts += [self._sessions(i, gap, before, upto, again) for i, gap in self.sessions]
         rows = Rows.concat(parts)
@@ -193,27 +194,33 @@ class Sliced:
 
     def _due(self, before: int, upto: int) -> Rows:
         """Windows with fixed edges that are complete now and were not at the last watermark."""
-        shape = (len(self.specs), len(self.latest))
+        chosen = np.arange(len(self.specs)) if self.empty.any() else general.with_ends(self.specs, before, upto)
+        shape = (len(chosen), len(self.latest) if self.empty.any() else 1)
         after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
-        for d in np.flatnonzero(self.specs[:, general.EMIT_EMPTY]):  # empty windows come once the first event is final
+        for d in np.flatnonzero(self.empty):  # empty windows come once the first event is final
             final = self.earliest[d] <= upto
             after[d, ~self.started[d]] = LONG_AGO if before == LONG_AGO else before - self.lateness
             until[d, ~final] = LONG_AGO
             self.started[d] = final
-        found = self._enumerate(after, until, look=False)
+        found = self._enumerate(chosen, after, until, look=False)
         return self._rows(found, np.zeros(len(found), np.int64))
 
-    def _altered(self, before: int, late_from: Array, late_upto: Array, known_from: Array) -> Rows:
+    def _altered(self, before: int, cut: Array, known_from: Array) -> Rows:
         """Windows with fixed edges that were complete before, are not closed, and hold late events."""
+        keys = len(self.latest)
+        late_from, late_upto = np.full(keys, NEVER, np.int64), np.full(keys, LONG_AGO, np.int64)
+        general.note_times()(cut, late_from[np.newaxis], late_upto)
         size = (self.specs[:, general.STEP] * self.specs[:, general.ENDS])[:, np.newaxis]
         after = np.maximum(late_from, before - self.lateness)[np.newaxis, :].repeat(len(self.specs), axis=0)
         some = late_upto != LONG_AGO
-        upto = np.where(some & (size > 0), np.minimum(np.where(some, late_upto, 0) + size, before), np.where(some, before, LONG_AGO))
-        empty = self.specs[:, general.EMIT_EMPTY] != 0
+        upto = np.where(
+            some & (size > 0), np.minimum(np.where(some, late_upto, 0) + size, before), np.where(some, before, LONG_AGO)
+        )
+        empty = self.empty
         if empty.any():  # a key's first event is earlier now: so are its first empty windows
             after[empty] = np.where(some, before - self.lateness, after[empty])
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
-        found = self._enumerate(after, upto, look=True)
+        found = self._enumerate(np.arange(len(self.specs)), after, upto, look=True)
         # An empty window was there if it starts no earlier than the first one that held an event.
         known = found[:, general.KNOWN] == 1
         altered = found[:, general.ALTERED] == 1
@@ -239,15 +246,19 @@ class Sliced:
         finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]]
         return np.column_stack([finding, found[:, [general.OWNER, general.LOW, general.HIGH]]])
 
-    def _enumerate(self, after: Array, upto: Array, look: bool) -> Array:
+    def _enumerate(self, chosen: Array, after: Array, upto: Array, look: bool) -> Array:
+        if not len(chosen):
+            return np.empty((0, 8), np.int64)
         s = self.slices
         out = np.empty((self.room, 8), np.int64)
-        arguments = (self.specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
+        specs = self.specs[chosen]
+        arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
         n = int(general.due()(*arguments, out))
         if n > len(out):
             self.room = 2 * n  # so that the next time needs one pass
             out = np.empty((n, 8), np.int64)
             general.due()(*arguments, out)
+        out[:n, general.WINDOW] = chosen[out[:n, general.WINDOW]]
         return out[:n]
 
     def _rows(self, found: Array, revision: Array) -> Rows:
@@ -259,7 +270,7 @@ class Sliced:
 
     def _answer(self, found: Array) -> list[Columns]:
         s = self.slices
-        program = np.empty((2 * len(found), instructions.WIDTH), np.int64)
+        program = np.empty((len(found) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
         n = int(general.ask()(found, s.directory, self.plan.eager, program))
         answers = []
         for lift in self.lifts:
@@ -298,6 +309,9 @@ class Sliced:
         self.revisions.close(horizon)
         together = s.directory[:, HI].copy()  # slices before this are needed together only
         start = int(general.first_starts(self.specs, horizon).min(initial=NEVER))
+        if len(s.directory) > _MANY and start == self.kept_from and (not self.sessions or len(s) < self.evict_at):
+            return  # nothing fixed has moved; sessions that are over can wait until there are enough of them
+        self.kept_from = start
         if start != NEVER:
             general.keep_edges()(start, s.directory, s.rows, together)
         upto = together.copy()
@@ -309,6 +323,7 @@ class Sliced:
         if (upto < together - 1).any():
             self._merge_old(upto, together)
         s.evict(upto)
+        self.evict_at = 2 * len(s)
 
     def _merge_old(self, keep: Array, together: Array) -> None:
         s = self.slices
@@ -318,6 +333,3 @@ class Sliced:
         )
         for lift in self.lifts:
             lift.run(program[:n], None, s, ())
-
-
-__all__ = ["Sliced", "take"]

@@ -35,7 +35,9 @@ class Watermarks:
             if not isinstance(value, int | np.integer):
                 durations.parse(value, positive=positive)
             elif isinstance(value, bool) or value < int(positive):
-                raise InvalidArgument(f"{name} of Watermarks must be {'positive' if positive else '0 or more'}, got {value}")
+                raise InvalidArgument(
+                    f"{name} of Watermarks must be {'positive' if positive else '0 or more'}, got {value}"
+                )
 
     def bind(self, unit: str | None) -> tuple[int, int]:
         """Delay and step in the stream's unit."""
@@ -47,7 +49,9 @@ class Watermarks:
         return bound[0], bound[1]
 
 
-def segments(ts: Array, greatest: int, watermark: int, delay: int, every: int) -> tuple[list[tuple[int, int]], int, int]:
+def segments(
+    ts: Array, greatest: int, watermark: int, delay: int, every: int
+) -> tuple[list[tuple[int, int]], int, int]:
     """Where a batch must be interrupted by a watermark: (row, watermark before it), because an event is late then.
 
     Also gives the greatest time and the watermark after the batch.

@@ -24,7 +24,22 @@ import numpy as np
 from windlass.kernels import compiled
 from windlass.slicing.edges import LONG_AGO, NEVER, next_edge
 from windlass.slicing.instructions import ANSWER, FOLD, REPAIR
-from windlass.slicing.slices import BASE, BORN, CAPACITY, CHANGED, CLEAN, FIRST, HI, LAST, LO, MEASURES, POS, SLOT, find, find_on
+from windlass.slicing.slices import (
+    BASE,
+    BORN,
+    CAPACITY,
+    CHANGED,
+    CLEAN,
+    FIRST,
+    HI,
+    LAST,
+    LO,
+    MEASURES,
+    POS,
+    SLOT,
+    find,
+    find_on,
+)
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -128,8 +143,8 @@ def position(values: Any, lo: Any, hi: Any, value: Any) -> Any:
 
 
 def index_of(c: Any, coordinates: Any, i: Any, i1: Any, i0: Any, at: Any, value: Any) -> Any:
-    """The first event of a key's run i0:i1 that is at value or beyond in measure c, and not before i; `at` is the count of
-    the first event."""
+    """The first event of a key's run i0:i1 that is at value or beyond in measure c, and not before i; `at` is the
+    count of the first event."""
     if c == COUNT:
         return i0 + min(i1 - i0, max(0, value - at))
     step = 1
@@ -141,17 +156,15 @@ def index_of(c: Any, coordinates: Any, i: Any, i1: Any, i0: Any, at: Any, value:
 
 @cache
 def complete() -> Any:
-    """`complete(…, out)`: the windows of periodic specifications that end in (after, upto]. Returns how many there are and
-    writes as many as `out` has room for, so it is called twice.
+    """`complete(…, out)`: the windows of periodic specifications that end in (after, upto]. Returns how many there
+    are and writes as many as `out` has room for, so it is called twice.
 
     `earliest` and `latest` are the values of a key's first and last event in each measure, `previous` of the last one
     before this run; `skipped` is how many of a key's positions a specification does not count (late events that came
     too late for it), `seen_from` the position from which one on a column sees events,
     `begun` the first event that one with empty windows has seen. `after` is by specification, the others by measure."""
 
-    def put(
-        out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any, row: Any
-    ) -> Any:
+    def put(out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any, row: Any) -> Any:
         if n < out.shape[0]:
             out[n, WINDOW] = window
             out[n, KEY] = key
@@ -267,8 +280,8 @@ def complete() -> Any:
 
 @cache
 def keep_from() -> Any:
-    """`keep(specs, skipped, horizon, directory, rows, upto)`: lowers upto[key] to the first slice that a window which ends
-    after the horizon may still need, a horizon for each measure and key."""
+    """`keep(specs, skipped, horizon, directory, rows, upto)`: lowers upto[key] to the first slice that a window which
+    ends after the horizon may still need, a horizon for each measure and key."""
 
     def keep(specs: Any, skipped: Any, horizon: Any, directory: Any, rows: Any, upto: Any) -> Any:
         for d in range(specs.shape[0]):
@@ -414,8 +427,9 @@ def inside() -> Any:
 
 @cache
 def split() -> Any:
-    """`split(begins, row_of, first, held_from, ts, measures, …, program)`: split the slices that hold these positions, and fold both parts
-    again. `begins` is sorted by key and position. Returns the program's length and how many slots are free then."""
+    """`split(begins, row_of, first, held_from, ts, measures, …, program)`: split the slices that hold these
+    positions, and fold both parts again. `begins` is sorted by key and position. Returns the program's length and how
+    many slots are free then."""
 
     def refold(program: Any, n: Any, slot: Any, i: Any, stop: Any) -> Any:
         program[n, 0] = FOLD

@@ -34,11 +34,11 @@ class Decision(NamedTuple):
 def store_tuples(workloads: Sequence[Workload], in_order: bool) -> Decision:
     """Figure 4: which workload characteristics require storing individual tuples in memory?
 
-        in-order stream?
-        ├─ yes: forward context aware window?          ─ yes: STORE    no: drop
-        └─ no:  non-commutative aggregate?             ─ yes: STORE
-                neither context free nor a session?    ─ yes: STORE
-                measure other than event time?         ─ yes: STORE    no: drop
+    in-order stream?
+    ├─ yes: forward context aware window?          ─ yes: STORE    no: drop
+    └─ no:  non-commutative aggregate?             ─ yes: STORE
+            neither context free nor a session?    ─ yes: STORE
+            measure other than event time?         ─ yes: STORE    no: drop
     """
     for w in workloads:
         if in_order:
@@ -56,16 +56,18 @@ def store_tuples(workloads: Sequence[Workload], in_order: bool) -> Decision:
 def split_slices(workloads: Sequence[Workload], in_order: bool) -> Decision:
     """Figure 5: are splits required?
 
-        in-order stream?
-        ├─ yes: forward context aware window?          ─ yes: SPLIT    no: never
-        └─ no:  context free, or a session?            ─ yes: never    no: SPLIT
+    in-order stream?
+    ├─ yes: forward context aware window?          ─ yes: SPLIT    no: never
+    └─ no:  context free, or a session?            ─ yes: never    no: SPLIT
     """
     for w in workloads:
         if w.context == "FCA":
             return Decision(True, f"{w.query}: its windows begin at events that were not known to begin one")
         if not in_order and w.context == "FCF" and not w.is_session:
             return Decision(True, f"{w.query}: a late event can bring a new edge into a slice")
-    return Decision(False, "edges are known before events are folded" if not in_order else "windows say when they begin")
+    return Decision(
+        False, "edges are known before events are folded" if not in_order else "windows say when they begin"
+    )
 
 
 Removal = Literal["never", "subtract", "unless extreme", "recompute"]
@@ -74,11 +76,11 @@ Removal = Literal["never", "subtract", "unless extreme", "recompute"]
 def remove_tuples(workload: Workload, in_order: bool) -> tuple[Removal, str]:
     """Figure 6: how are tuples removed from slices?
 
-        out-of-order stream and count measure?
-        ├─ no:  never
-        └─ yes: invertible?    ─ yes: SUBTRACT (⊖)
-                selective?     ─ yes: RECOMPUTE the slice only if the tuple was its extreme (6.3.2)
-                               ─ no:  RECOMPUTE the slice
+    out-of-order stream and count measure?
+    ├─ no:  never
+    └─ yes: invertible?    ─ yes: SUBTRACT (⊖)
+            selective?     ─ yes: RECOMPUTE the slice only if the tuple was its extreme (6.3.2)
+                           ─ no:  RECOMPUTE the slice
     """
     if in_order or workload.measure != "count":
         return "never", "no event moves from one slice to the next"

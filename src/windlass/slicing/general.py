@@ -110,8 +110,8 @@ def closed_gap(last: Any, watermark: Any, lateness: Any) -> Any:
 
 @cache
 def settle() -> Any:
-    """`settle(slices, count, gap, watermark, lateness, …, program)`: put a batch's slices among those of their keys, and
-    write what that does to the partials. Returns the program's length and how many slots are free then."""
+    """`settle(slices, count, gap, watermark, lateness, …, program)`: put a batch's slices among those of their keys,
+    and write what that does to the partials. Returns the program's length and how many slots are free then."""
 
     def remove(directory: Any, rows: Any, k: Any, r: Any) -> Any:
         last = directory[k, BASE] + directory[k, HI] - 1
@@ -150,8 +150,10 @@ def settle() -> Any:
                 elif r < hi and rows[r, START] <= first:
                     start, end = rows[r, START], rows[r, END]
                 x = find(rows, FIRST, lo, hi, start)
-                while x < hi and rows[x, LAST] < first and (
-                    first - rows[x, LAST] > gap or closed_gap(rows[x, LAST], watermark, lateness) >= gap
+                while (
+                    x < hi
+                    and rows[x, LAST] < first
+                    and (first - rows[x, LAST] > gap or closed_gap(rows[x, LAST], watermark, lateness) >= gap)
                 ):
                     x += 1
                 y = x
@@ -214,9 +216,10 @@ def settle() -> Any:
 
 @cache
 def due() -> Any:
-    """`due(specs, after, upto, earliest, latest, epoch, directory, rows, out)`: the windows with fixed edges that end in
-    (after, upto] (by specification and key) and hold an event, or may be empty. Returns how many there are and writes as
-    many as `out` has room for. ALTERED: an event came in this epoch; KNOWN: there was one before."""
+    """`due(specs, after, upto, earliest, latest, epoch, directory, rows, out)`: the windows with fixed edges that end
+    in (after, upto] (by specification, and by key or for all keys) and hold an event, or may be empty. Returns how
+    many there are and writes as many as `out` has room for. ALTERED: an event came in this epoch; KNOWN: there was
+    one before."""
 
     def put(
         out: Any, n: Any, d: Any, k: Any, p: Any, q: Any, low: Any, high: Any, rows: Any, base: Any, epoch: Any
@@ -257,12 +260,13 @@ def due() -> Any:
             empty = specs[d, EMIT_EMPTY] and p > 0
             size = ends * step
             for k in range(directory.shape[0]):
-                a, b, oldest = after[d, k], upto[d, k], earliest[d if earliest.shape[0] > 1 else 0, k]
-                if a >= b or latest[k] < oldest:
-                    continue
                 base = directory[k, BASE]
                 lo, hi = base + directory[k, LO], base + directory[k, HI]
                 if lo == hi and not empty:
+                    continue
+                a, b = after[d, k if after.shape[1] > 1 else 0], upto[d, k if upto.shape[1] > 1 else 0]
+                oldest, newest = (earliest[d, k], latest[k]) if empty else (rows[lo, FIRST], rows[hi - 1, LAST])
+                if a >= b or newest < oldest:
                     continue
                 if ends == 0:  # a landmark: an end counts only if an event fell in the step before it
                     r = find(rows, FIRST, lo, hi, o if a < o + step else a - step)
@@ -278,7 +282,7 @@ def due() -> Any:
                     continue
                 begun = NEVER
                 if b == NEVER or not empty:
-                    begun = latest[k]
+                    begun = newest
                     b = min(b, begun + size)
                 w = 0 if p == 0 else (max(a, oldest) - size - o) // p + 1
                 if not empty:
@@ -346,9 +350,7 @@ def sessions() -> Any:
                     q += 1
                 end = rows[q - 1, LAST] + gap
                 was_complete = before != LONG_AGO and end < before
-                if end < watermark and (
-                    not was_complete or (again[k] and not is_closed(end, before, lateness))
-                ):
+                if end < watermark and (not was_complete or (again[k] and not is_closed(end, before, lateness))):
                     if n < out.shape[0]:
                         out[n, WINDOW] = 0
                         out[n, OWNER] = k
@@ -389,7 +391,8 @@ def near_session() -> Any:
 
 @cache
 def keep_sessions() -> Any:
-    """`keep(gap, watermark, lateness, directory, rows, upto)`: lowers upto[key] to the first session that is not closed."""
+    """`keep(gap, watermark, lateness, directory, rows, upto)`: lowers upto[key] to the first session that is not
+    closed."""
 
     def keep(gap: Any, watermark: Any, lateness: Any, directory: Any, rows: Any, upto: Any) -> Any:
         for k in range(len(upto)):
@@ -404,6 +407,18 @@ def keep_sessions() -> Any:
                 r = q
 
     return compiled(keep)
+
+
+def with_ends(specs: Integers, after: int, upto: int) -> Integers:
+    """Which specifications have a window that ends in (after, upto]."""
+    if after == LONG_AGO or upto == NEVER:
+        return np.arange(len(specs))
+    o, p, step, ends = (specs[:, column] for column in (ORIGIN, PERIOD, STEP, ENDS))
+    first = np.where(ends == 1, o + step, o)
+    apart = np.maximum(np.where(ends == 1, p, step), 1)
+    repeated = (upto - first) // apart > (after - first) // apart
+    once = (after < o + step) & (o + step <= upto)
+    return np.flatnonzero(np.where((ends == 1) & (p == 0), once, repeated))
 
 
 def first_starts(specs: Integers, horizon: int) -> Integers:
@@ -434,8 +449,8 @@ def keep_edges() -> Any:
 @cache
 def merge_old() -> Any:
     """`merge(origins, gap, keep, together, …, program)`: slices of a key between keep[key] and together[key] are needed
-    together only, by landmarks and sessions that go on for long. Merge those that no landmark begins between and that are
-    in the same session whatever its gap. Returns the program's length and how many slots are free then."""
+    together only, by landmarks and sessions that go on for long. Merge those that no landmark begins between and that
+    are in the same session whatever its gap. Returns the program's length and how many slots are free then."""
 
     def merge(
         origins: Any,
@@ -488,7 +503,8 @@ def merge_old() -> Any:
 
 @cache
 def ask() -> Any:
-    """`ask(windows, rank, directory, eager, program)`: the program that answers windows, whose slices are all closed."""
+    """`ask(windows, rank, directory, eager, program)`: the program that answers windows, whose slices are all
+    closed."""
 
     def write_program(windows: Any, directory: Any, eager: Any, program: Any) -> Any:
         n = 0
@@ -517,3 +533,17 @@ def ask() -> Any:
         return n
 
     return compiled(write_program)
+
+
+@cache
+def note_times() -> Any:
+    """`note(slices, earliest, latest)`: the times of each key's first and last event."""
+
+    def note(slices: Any, earliest: Any, latest: Any) -> Any:
+        for i in range(slices.shape[0]):
+            k = slices[i, KEY]
+            latest[k] = max(latest[k], slices[i, LATEST])
+            for d in range(earliest.shape[0]):
+                earliest[d, k] = min(earliest[d, k], slices[i, EARLIEST])
+
+    return compiled(note)

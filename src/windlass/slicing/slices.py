@@ -1,7 +1,7 @@
 """Slices: the rows that say what a slice is, one run of rows a key, all in one matrix.
 
-A slice is a row of integers (Scotty 5.2): the edges START and END between which it lies, the times FIRST and LAST of its
-earliest and latest event, the POSition of its first event in the key's order, the SLOT of its partials, when it
+A slice is a row of integers (Scotty 5.2): the edges START and END between which it lies, the times FIRST and LAST of
+its earliest and latest event, the POSition of its first event in the key's order, the SLOT of its partials, when it
 was BORN and last CHANGED (the number of the watermark), and the values of other measures at its first event.
 
 A key's rows are contiguous and in order, so a window is a range of rows and its begin is found by bisection:
@@ -29,7 +29,7 @@ MEASURES = 9  # values of other measures at the slice's first event follow
 BASE, LO, HI, CAPACITY, CLEAN = range(5)  # of a directory entry; CLEAN: the tree is right for rows before it
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-_SMALLEST = 4
+_SMALLEST = 2
 
 
 class Slices:
@@ -93,7 +93,7 @@ class Slices:
     def nbytes(self) -> int:
         """What the slices take, without partials: rows in use and the directory."""
         live = int((self.directory[:, HI] - self.directory[:, LO]).sum())
-        return live * self.rows.shape[1] * 8 + self.directory.nbytes
+        return int(live * self.rows.shape[1] * 8 + self.directory.nbytes)
 
 
 def find(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:

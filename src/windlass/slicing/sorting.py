@@ -85,10 +85,10 @@ def _sorted() -> Any:
 @cache
 def _is_ascending() -> Any:
     def ascending(values: Any) -> Any:
+        in_order = True
         for i in range(1, len(values)):
-            if values[i] < values[i - 1]:
-                return False
-        return True
+            in_order = in_order and values[i] >= values[i - 1]
+        return in_order
 
     return compiled(ascending)
 
@@ -115,7 +115,8 @@ def _radix_pass() -> Any:
 
 @cache
 def _part() -> Any:
-    """`part(ts, ahead, behind)`: rows that are not before any earlier one, and the others. Returns how many the latter are."""
+    """`part(ts, ahead, behind)`: rows that are not before any earlier one, and the others. Returns how many the
+    latter are."""
 
     def part(ts: Any, ahead: Any, behind: Any) -> Any:
         n = late = 0
