@@ -203,6 +203,18 @@ class Twins:
         self.log.append(f"finish {partial}")
         return self._check(self.operator.finish(partial=partial), self.oracle.finish(partial))
 
+    def add(self, query: Asked) -> None:
+        self.log.append(f"add {query.name}")
+        self.asked.append(query)
+        self.operator.add(query.for_operator())
+        self.oracle.add(query.for_oracle())
+
+    def remove(self, name: str) -> None:
+        self.log.append(f"remove {name}")
+        self.asked = [query for query in self.asked if query.name != name]
+        self.operator.remove(name)
+        self.oracle.remove(name)
+
     def restart(self) -> None:
         """Go on in a new operator from a snapshot of this one."""
         self.log.append("restart")

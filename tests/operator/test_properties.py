@@ -7,6 +7,7 @@ compared as multisets after each watermark, with expired events and counters. `W
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,6 +85,28 @@ def test_snapshots_and_peeks_change_nothing(
     asked: list[Asked], key: tuple[str, ...], lateness: int, steps: list[Step], partial: bool
 ) -> None:
     run(Twins(asked, key=key, allowed_lateness=lateness), steps, partial)
+
+
+# Where the edges are fixed in time, what "begins after the greatest event time seen" means does not depend on events.
+
+
+@thoroughly(20)
+@given(queries(("time", "session", "count")), queries(("time",), most=2), keys, lateness, streams(), st.booleans())
+def test_queries_come_and_go(
+    asked: list[Asked], more: list[Asked], key: tuple[str, ...], lateness: int, steps: list[Step], removed: bool
+) -> None:
+    twins = Twins(asked, key=key, allowed_lateness=lateness)
+    for i, step in enumerate(steps):
+        twins.process(*step.batches[:1])
+        if i < len(more):
+            twins.add(replace(more[i], name=f"more {i}"))
+        if i == 2 and removed:
+            twins.remove("q0")
+        twins.process(*step.batches[1:])
+        twins.advance(step.watermark)
+        if not twins.asked:
+            return
+    twins.finish()
 
 
 @pytest.mark.parametrize("store", ["lazy", "eager"])
