@@ -1,7 +1,8 @@
 """What the documents say is true: their examples run, their links lead somewhere, their tables agree with the code.
 
 In a ```python block, `# → value` at the end of an expression is the expected repr, up to white space, and
-`# raises Name` the expected exception. The blocks of one file share a namespace.
+`# raises Name` the expected exception. A block without a language behind a last line that prints is what it prints.
+The blocks of one file share a namespace.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from windlass import agg, errors, stores
+from windlass import Query, agg, errors, stores, windows
 from windlass.aggregates.values import value_type
+from windlass.operator.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[1]
-EXECUTED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+EXECUTED = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs" / "guide").glob("*.md")),
+    *sorted((ROOT / "docs" / "slicing").glob("*.md")),
+]
 
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^print\([^\n]*\n```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -59,8 +67,8 @@ def statements(path: Path) -> Iterator[tuple[ast.stmt, str]]:
 
 def run(statement: ast.stmt, name: str, scope: dict[str, Any]) -> Any:
     if isinstance(statement, ast.Expr):
-        return eval(compile(ast.Expression(statement.value), name, "eval"), scope)
-    exec(compile(ast.Module([statement], []), name, "exec"), scope)
+        return eval(compile(ast.Expression(statement.value), name, "eval", dont_inherit=True), scope)
+    exec(compile(ast.Module([statement], []), name, "exec", dont_inherit=True), scope)
     return None
 
 
@@ -69,7 +77,7 @@ def squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", EXECUTED, ids=shown)
-def test_examples(path: Path) -> None:
+def test_examples(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scope: dict[str, Any] = {"__name__": "example"}
     found = 0
     for statement, comment in statements(path):
@@ -77,14 +85,17 @@ def test_examples(path: Path) -> None:
         raises, value = re.match(r"# raises (\w+)$", comment), re.match(r"# → (.*)", comment)
         if raises:
             with pytest.raises(getattr(errors, raises[1])):
-                run(statement, shown(path), scope)
+                run(statement, str(path), scope)
                 pytest.fail(f"{where}: nothing was raised")
         else:
-            result = run(statement, shown(path), scope)
+            result = run(statement, str(path), scope)
             if value:
                 assert squeezed(repr(result)) == squeezed(value[1]), where
         found += 1
     assert found, f"{shown(path)} has no examples"
+    printed = squeezed(capsys.readouterr().out)
+    for text in PRINTED.findall(path.read_text()):
+        assert squeezed(text) in printed, f"{shown(path)} does not print\n{text}"
 
 
 # --------------------------------------------------------------------------- links
@@ -180,6 +191,27 @@ def test_the_catalogue_is_complete() -> None:
     }
     assert len(makers) > 30
     assert makers == {aggregate.name for aggregate, _ in catalogue()}
+
+
+DECISIONS = ROOT / "docs" / "slicing" / "decisions.md"
+
+
+@pytest.mark.parametrize("row", table(DECISIONS, "window"), ids=lambda row: row["window"])
+def test_the_decisions_agree_with_the_code(row: dict[str, str]) -> None:
+    def function(*arguments: Any) -> Any:
+        return arguments
+
+    window = eval(row["window"].strip("`"), vars(windows) | {"rule": function, "step": function})
+    assert row["class"] == window.context
+    for order, in_order in (("in order", True), ("out of order", False)):
+        plan = Plan([Query("q", window, agg.sum("x"))], None, in_order)
+        assert row[f"{order}: tuples"] == ("kept" if plan.stores_tuples.yes else "dropped")
+        assert row[f"{order}: splits"] == ("possible" if plan.splits.yes else "never")
+
+
+def test_the_decisions_are_complete() -> None:
+    named = {row["window"].strip("`").partition("(")[0] for row in table(DECISIONS, "window")}
+    assert named == set(windows.__all__) - {"Window"}
 
 
 TECHNIQUES = ROOT / "docs" / "techniques" / "README.md"
