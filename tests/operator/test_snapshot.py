@@ -365,6 +365,7 @@ sys.stdout.buffer.write(op.snapshot())
 """
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_and_reads_it() -> None:
     script = SCRIPT.format(path=[p for p in sys.path if p])
     outputs = [

@@ -343,7 +343,7 @@ class Operator:
     def restore(self, data: bytes) -> Self:
         """Go on from a snapshot of an operator that was made with the same queries and options. If that is not what it
         is, nothing changes."""
-        vars(self).update(vars(state.unpack(self, data)))
+        self.__dict__ = vars(state.unpack(self, data))  # all of it at once
         return self
 
     def __copy__(self) -> Self:

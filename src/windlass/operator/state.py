@@ -90,19 +90,9 @@ _MADE = {cls.__name__: cls for cls in (Tuples, Rows)}  # what comes and goes, so
 # The columns of slices that an engine uses; the others hold whatever was there.
 _CUTTY, _GENERAL = (FIRST, POS), (START, END, FIRST, LAST, BORN, CHANGED, BARRIER)
 
-_IMPOSSIBLE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    IndexError,
-    AttributeError,
-    OverflowError,
-    AssertionError,
-    RecursionError,
-    MemoryError,
-    struct.error,
-    pa.ArrowException,
-)
+# What reading a state that could not be may raise.
+_IMPOSSIBLE: tuple[type[Exception], ...] = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+_IMPOSSIBLE += (AssertionError, MemoryError, RecursionError, pa.ArrowException, WindlassError)
 
 
 def is_mutable(value: Any) -> bool:
@@ -143,7 +133,7 @@ def unpack(operator: Operator, data: Any) -> Operator:
         return other
     except CorruptSnapshot:
         raise
-    except (*_IMPOSSIBLE, WindlassError) as error:
+    except _IMPOSSIBLE as error:
         raise CorruptSnapshot(f"the snapshot's state is impossible: {type(error).__name__}: {error}") from error
 
 
@@ -561,8 +551,8 @@ class _Taken:
                 self.slices(before, blank, node["slices"])
                 continue
             value = self.value(node, before)
-            if isinstance(before, np.ndarray) and (before.dtype, before.ndim) != (value.dtype, value.ndim):
-                raise CorruptSnapshot(f"{name} of the snapshot is {value.dtype}{value.shape}, expected {before.dtype}")
+            if before is not None and _kind(before) != _kind(value):
+                raise CorruptSnapshot(f"{name} of the snapshot is of {_kind(value)}, expected {_kind(before)}")
             setattr(blank, name, value)
 
     def value(self, node: Any, blank: Any) -> Any:
@@ -665,6 +655,13 @@ class _Taken:
 
     def table(self, number: int) -> pa.Table:
         return pa.ipc.open_stream(pa.py_buffer(bytes(self.arrays[number][-1]))).read_all()
+
+
+def _kind(value: Any) -> str:
+    """What an attribute does not change."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} in {value.ndim} dimension(s)"
+    return "int" if isinstance(value, np.integer) else type(value).__name__
 
 
 def _objects(items: list[Any]) -> Array:
