@@ -66,7 +66,11 @@ class Branch:
         for name, type_ in types.items():
             if pa.types.is_null(type_.arrow):
                 raise WrongType(f"column {name!r} holds nothing but nulls, so its type is unknown; cast it to a type")
-        monoids = plan.resolve(types)
+        try:
+            monoids = plan.resolve(types)
+        except WrongType as error:
+            given = ", ".join(f"{name}: {type_}" for name, type_ in types.items())
+            raise WrongType(f"{error}; the queries read {given}") from error
         plan.dtypes = {name: values.dtype for name, values in tuples.columns.items()}
         lifts = [Lift(k.aggregate, m, k.where, plan.eager) for k, m in zip(plan.kept, monoids, strict=True)]
         engine = engine_for(plan, lifts, lateness, has_sequence)

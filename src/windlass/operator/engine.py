@@ -140,6 +140,7 @@ class InOrder(Engine):
     def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
         if over or watermark > self.ordered.watermark:
             self._consume(None, watermark, over, partial)
+        self.ordered.closed_upto = self.ordered.watermark
         due, self.due = self.due, []
         return Rows.concat(due) if due else no_rows(self.ordered.lifts)
 

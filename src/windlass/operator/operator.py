@@ -11,7 +11,8 @@ stream slicer ──► slice manager ──► aggregate store ──► window
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from windlass import durations
 from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.operator import state
 from windlass.operator.branch import Branch
-from windlass.operator.events import Events, Reader, watermark_value
+from windlass.operator.events import LATEST, Events, Reader, watermark_value
 from windlass.operator.keys import KeyIndex
 from windlass.operator.query import Query, check_queries
 from windlass.operator.results import Results
@@ -31,6 +32,8 @@ from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.sorting import is_ascending
 
 Array = np.ndarray[Any, Any]
+
+_CHUNK = 1 << 17  # events
 
 
 class Operator:
@@ -53,7 +56,7 @@ class Operator:
         store: Literal["auto", "lazy", "eager"] = "auto",
         watermarks: Watermarks | None = None,
     ) -> None:
-        names = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+        names = _checked_columns(time, key, sequence)
         if order not in ("out-of-order", "in-order"):
             raise InvalidArgument(f"order is 'out-of-order' or 'in-order', got {order!r}")
         if store not in ("auto", "lazy", "eager"):
@@ -99,15 +102,16 @@ class Operator:
             for branch in fresh:
                 branch.engine = None
             raise
+        with self._all_or_nothing():
+            self._counters["events"] += len(events)
+            self._counters["batches"] += 1
+            self._arrivals += len(events)
+            self._take(tuples, events)
         self._reader.accept(events)
-        self._counters["events"] += len(events)
-        self._counters["batches"] += 1
-        self._arrivals += len(events)
-        self._take(tuples, events)
 
     def _prepare(self, events: Events) -> list[Tuples]:
         """The events as each branch reads them, checked; keys get their ids."""
-        unit = None if events.time_type is None or pa.types.is_integer(events.time_type) else "us"
+        unit = _unit_of(events)
         ids = self._keys.encode(events.keys, len(events))
         arrival = np.arange(self._arrivals, self._arrivals + len(events))
         prepared = []
@@ -130,21 +134,24 @@ class Operator:
             self._greatest = max(self._greatest, int(events.ts.max()))
             if self._in_order:
                 self._watermark = max(self._watermark, self._greatest)
-            self._take_rows(tuples, events, 0, len(events))
+            self._take_chunks(tuples, events, 0, len(events))
             return
-        delay, every = self._watermarks.bind(self._reader.unit)
+        delay, every = self._watermarks.bind(_unit_of(events))
         cuts, greatest, watermark = segments(events.ts, self._greatest, self._watermark, delay, every)
         begin = 0
         for row, mark in cuts:
-            self._take_rows(tuples, events, begin, row)
+            self._take_chunks(tuples, events, begin, row)
             self._advance(mark)
             begin = row
-        self._take_rows(tuples, events, begin, len(events))
+        self._take_chunks(tuples, events, begin, len(events))
         self._greatest, self._next = greatest, watermark
 
+    def _take_chunks(self, tuples: list[Tuples], events: Events, begin: int, stop: int) -> None:
+        """A large batch in parts that stay in the cache while they are sorted, cut and folded."""
+        for i in range(begin, stop, _CHUNK):
+            self._take_rows(tuples, events, i, min(i + _CHUNK, stop))
+
     def _take_rows(self, tuples: list[Tuples], events: Events, begin: int, stop: int) -> None:
-        if begin == stop:
-            return
         if len(self._branches) == 1 and (self._watermark == LONG_AGO or self._in_order or self._none_late(events)):
             engine = self._branches[0].engine
             if engine is not None and self._branches[0].since == LONG_AGO:  # the common case: all are in time
@@ -231,7 +238,8 @@ class Operator:
             self._next = max(self._next, watermark_value(watermark, self._unit(watermark)))
         elif not self._in_order and self._watermarks is None:
             raise InvalidArgument("advance needs a watermark: the time before which no more events will come")
-        self._advance(max(self._next, self._watermark))
+        with self._all_or_nothing():
+            self._advance(max(self._next, self._watermark))
         return self._results()
 
     def _unit(self, watermark: Any) -> str | None:
@@ -249,10 +257,29 @@ class Operator:
         """End the stream: every window that can be complete is. `partial` also gives those that are not."""
         if self._finished:
             raise InvalidArgument("the stream was finished already")
-        for branch in self._branches:
-            branch.advance(NEVER, over=True, partial=partial)
+        with self._all_or_nothing():
+            for branch in self._branches:
+                branch.advance(NEVER, over=True, partial=partial)
         self._finished = True
         return self._results()
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Where a function of the user's may raise in the middle of things, put everything back if it does."""
+        if not any(branch.plan.can_fail for branch in self._branches):
+            yield
+            return
+        counters, expired = dict(self._counters), list(self._expired)
+        times = self._arrivals, self._greatest, self._next, self._watermark
+        engines = [(branch, copy.deepcopy(branch.engine), list(branch.due)) for branch in self._branches]
+        try:
+            yield
+        except BaseException:
+            self._counters, self._expired = counters, expired
+            self._arrivals, self._greatest, self._next, self._watermark = times
+            for branch, engine, due in engines:
+                branch.engine, branch.due = engine, due
+            raise
 
     def peek(self) -> Results:
         """Early results: the current values of windows that are not complete. Nothing changes."""
@@ -365,13 +392,30 @@ def aggregate(
     return operator.finish()
 
 
+def _checked_columns(time: Any, key: Any, sequence: Any) -> tuple[str, ...]:
+    """The key columns, once all names are known to be names."""
+    names = () if key is None else (key,) if isinstance(key, str) else key
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise WrongType(f"key is the name of a column or a list of names, got {key!r}")
+    if len(set(names)) < len(names):
+        raise InvalidArgument(f"key names a column twice: {list(names)}")
+    if not isinstance(time, str) or not time:
+        raise WrongType(f"time is the name of a column, got {time!r}")
+    if sequence is not None and not isinstance(sequence, str):
+        raise WrongType(f"sequence is the name of a column, got {sequence!r}")
+    return tuple(names)
+
+
 def _checked_lateness(lateness: Any) -> Any:
-    if isinstance(lateness, int | np.integer) and not isinstance(lateness, bool):
-        if lateness < 0:
-            raise InvalidArgument(f"allowed_lateness must not be negative, got {lateness}")
-        return int(lateness)
-    durations.parse(lateness, positive=False)
-    return lateness
+    plain = isinstance(lateness, int | np.integer) and not isinstance(lateness, bool)
+    length = int(lateness) if plain else durations.parse(lateness, positive=False)
+    if not 0 <= length <= LATEST:
+        raise InvalidArgument(f"allowed_lateness must be between 0 and {LATEST}, got {lateness}")
+    return length if plain else lateness
+
+
+def _unit_of(events: Events) -> str | None:
+    return None if events.time_type is None or pa.types.is_integer(events.time_type) else "us"
 
 
 def _in_unit(lateness: Any, unit: str | None) -> int:

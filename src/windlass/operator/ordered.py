@@ -98,6 +98,7 @@ class Ordered:
         self.begun = np.zeros((len(self.specs), 0), np.int64)  # the first event it saw, if it has empty windows
         self.contexts = [np.zeros((0, d.width), np.int64) for _, d in self.discretizers]
         self.carries = [d.no_carry() for _, d in self.discretizers]
+        self.closed_upto = LONG_AGO  # empty windows that end by then no longer come out
         self.epoch = 0
         self.room = 1024  # windows that are expected to complete in a run
 
@@ -163,24 +164,22 @@ class Ordered:
         Where slices may be split, `held_from` is the position of the first event of each key that is in `tuples`.
         """
         self.epoch += 1
-        offsets = np.zeros(len(self.count) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1 : len(counts) + 1])
-        offsets[len(counts) + 1 :] = offsets[len(counts)]
+        keys = self.keys
+        row_of, counts, first = row_of[:keys], counts[:keys], self.count[:keys]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
         run_rows = _rows_of(row_of, counts, offsets, len(tuples))
-        first = self.count
         coordinates = self._coordinates(tuples, run_rows)
         previous = self._previous()
         begins = np.zeros(int(offsets[-1]), np.bool_)
         self._mark(coordinates, offsets, first, previous, begins)
         for d in np.flatnonzero(self.specs[:, cutty.MEASURE] > COUNT):
-            at = self.seen_from[d] - first
-            here = np.flatnonzero((at > 0) & (at < np.diff(offsets)))
+            at = self.seen_from[d, :keys] - first
+            here = np.flatnonzero((at > 0) & (at < counts))
             begins[offsets[here] + at[here]] = True
         windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
         if self.splits:
-            without = np.flatnonzero(
-                (self.slices.directory[:, LO] == self.slices.directory[:, HI]) & (np.diff(offsets) > 0)
-            )
+            directory = self.slices.directory[:keys]
+            without = np.flatnonzero((directory[:, LO] == directory[:, HI]) & (counts > 0))
             begins[offsets[without]] = True  # a window may begin anywhere, so every event is in a slice
             assert held_from is not None
             self._split(tuples, row_of, first, held_from, windows)
@@ -188,7 +187,7 @@ class Ordered:
         self._arrive(coordinates, offsets, counts)
         windows.insert(0, self._complete(coordinates, offsets, first, previous, watermark, over, partial))
         completed = self._answer(tuples, row_of, offsets, first, windows, coordinates, previous)
-        self.count = first + np.diff(offsets)
+        self.count[:keys] += counts
         self.watermark = max(self.watermark, watermark)
         return completed
 
@@ -351,7 +350,9 @@ class Ordered:
         upto = np.empty_like(self.latest)
         counted = self.specs[:, cutty.MEASURE] == COUNT
         upto[TIME] = NEVER if over else watermark
-        upto[COUNT] = NEVER if partial else first + np.diff(offsets)
+        upto[COUNT] = NEVER if partial else 0
+        if not partial:
+            upto[COUNT, : len(first)] = first + np.diff(offsets)
         upto[2:] = NEVER if partial else self.latest[2:]
         out = np.empty((self.room, 9), np.int64)
         arguments = (
@@ -390,6 +391,9 @@ class Ordered:
             found[other, END_TIME] = last + 1
         done = upto[self.specs[:, cutty.MEASURE]]
         done[counted] -= self.skipped[counted]
+        if self.specs[:, cutty.EMIT_EMPTY].any():  # of a key without events there is nothing to be done with yet
+            unbegun = (self.begun == NEVER) & (self.specs[:, cutty.EMIT_EMPTY] != 0)[:, np.newaxis]
+            done[unbegun] = self.closed_upto
         self.after = np.maximum(self.after, done)
         return found
 
@@ -416,7 +420,6 @@ class Ordered:
         window_offsets = np.searchsorted(key[order], np.arange(len(first) + 1))
         s = self.slices
         program = np.empty((int(s.directory[:, HI].sum()) + 3 * len(windows) + len(first) + 1, WIDTH), np.int64)
-        row_of = np.concatenate([row_of, np.zeros(len(first) - len(row_of), np.int64)])
         arguments = (offsets, row_of, first, windows, window_offsets, order, s.directory, s.rows, self.plan.eager)
         n = int(cutty.write()(*arguments, program))
         answers = [lift.monoid.allocate(len(windows)) for lift in self.lifts]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.sharing import carriers, view
 from windlass.aggregates.values import ValueType
+from windlass.errors import InvalidArgument
 from windlass.operator.query import Query
 from windlass.slicing import edges
 from windlass.slicing.cutty import COUNT, TIME
@@ -93,6 +94,7 @@ class Plan:
     def _finding(self, query: Query) -> Finding:
         window = query.window
         bound = window.bind(self.unit)
+        _refuse_huge(query, bound)
         measure = {"time": TIME, "count": COUNT}.get(window.measure)
         if measure is None:
             if window.measure not in self.measures:
@@ -167,6 +169,11 @@ class Plan:
     # ------------------------------------------------------------------ what it needs
 
     @cached_property
+    def can_fail(self) -> bool:
+        """Whether functions of the user's are called, which may raise in the middle of things."""
+        return any(q.window.can_fail or any(a.definition for a in q.aggregates) for q in self.queries)
+
+    @cached_property
     def columns(self) -> list[str]:
         """Columns that aggregates read."""
         return list(dict.fromkeys(c for q in self.queries for a in q.aggregates for c in a.columns if c is not None))
@@ -239,7 +246,9 @@ class Plan:
             for w in _workloads(query)[:1]:
                 how, why = remove_tuples(w, self.in_order)
                 if how != "never":
-                    lines.append(f"  removal    {query.name}: {how}: {why}")
+                    lines.append(
+                        f"  removal    {query.name}: {why} (Figure 6: {how}); here its key is replayed from tuples"
+                    )
         lazy, eager = self.combine_rates()
         shown = f" (⊕ to answer, relative: lazy {lazy / eager:.1f}, eager 1)" if eager else ""
         lines.append(
@@ -272,9 +281,23 @@ class Plan:
         return "general: slices between all begins and ends" + (", cut where sessions may" if self.sessions else "")
 
 
-def _plain(a: Aggregate) -> Aggregate:
-    from dataclasses import replace
+_LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within 64 bits
 
+
+def _refuse_huge(query: Query, bound: Bound) -> None:
+    for name, value in vars(bound).items():
+        if isinstance(value, int) and abs(value) > _LONGEST:
+            raise InvalidArgument(f"query {query.name!r}: the {name} of {query.window!r} is beyond {_LONGEST}: {value}")
+    if isinstance(bound, Periodic) and bound.step * max(1, bound.ends) > _LONGEST:
+        raise InvalidArgument(f"query {query.name!r}: {query.window!r} is longer than {_LONGEST}")
+    if isinstance(bound, Periodic) and bound.ends > _MOST_ENDS:
+        raise InvalidArgument(
+            f"query {query.name!r}: {query.window!r} has {bound.ends} windows for each start, more than {_MOST_ENDS}; "
+            "take longer steps"
+        )
+
+
+def _plain(a: Aggregate) -> Aggregate:
     return replace(a, output=None)
 
 

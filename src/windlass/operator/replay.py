@@ -183,6 +183,7 @@ class Replay:
         )
         rows = self._emit(completed, again, starts)
         self._close(watermark, over)
+        self.engine.closed_upto = watermark - self.lateness
         if not over:
             self._move_frontier(starts, sizes)
         return rows

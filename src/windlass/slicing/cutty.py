@@ -258,7 +258,10 @@ def complete() -> Any:
                             break
                         w = (value - size - o) // p + 1
                         continue
-                    for j in range(1 if a < s else (a - s) // step + 1, ends + 1):
+                    least = 1 if a < s else (a - s) // step + 1
+                    if not empty:
+                        least = max(least, (value - s) // step + 1)  # ends that its first event is before
+                    for j in range(least, ends + 1):
                         e = s + j * step
                         if e > b:
                             break

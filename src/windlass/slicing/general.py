@@ -301,7 +301,10 @@ def due() -> Any:
                         w = (first - size - o) // p + 1
                         continue
                     y = max(x, y if ends == 1 else x)
-                    for j in range(1 if a < s else (a - s) // step + 1, ends + 1):
+                    least = 1 if a < s else (a - s) // step + 1
+                    if not empty:
+                        least = max(least, (first - s) // step + 1)  # ends that its first event is before
+                    for j in range(least, ends + 1):
                         e = s + j * step
                         if e > b:
                             break

@@ -39,6 +39,7 @@ class DataDriven(Window):
     """
 
     context: ClassVar[Context] = "FCF"
+    can_fail: ClassVar[bool] = True
 
     rule: Callable[..., Any]
     columns: tuple[str, ...] = ()

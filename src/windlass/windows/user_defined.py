@@ -58,6 +58,7 @@ class Deterministic(_UserDefined):
     """
 
     context: ClassVar[Context] = "FCF"
+    can_fail: ClassVar[bool] = True
 
     step: Callable[..., Any]
     columns: tuple[str, ...] = ()
@@ -83,6 +84,7 @@ class NonDeterministic(_UserDefined):
     """
 
     context: ClassVar[Context] = "FCA"
+    can_fail: ClassVar[bool] = True
 
     step: Callable[..., Any]
     columns: tuple[str, ...] = ()

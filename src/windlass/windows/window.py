@@ -41,6 +41,7 @@ class Window(ABC):
     """A window specification. Specifications are immutable, and equal if they say the same; functions by identity."""
 
     context: ClassVar[Context]
+    can_fail: ClassVar[bool] = False  # it calls a function of the user's, which may raise
     is_session: ClassVar[bool] = False  # context aware, yet events never force a slice to be split (Scotty 5.1)
     measure: str = "time"  # "time", "count" or the name of a column that does not decrease
     predicate: Predicate | None = None  # the condition on events that it depends on
