@@ -22,8 +22,8 @@ from windlass.aggregates.monoid import Columns, Monoid
 
 Array = np.ndarray[Any, Any]
 
-FINDING, KEY, LOW, HIGH, START, END, BEGIN, OLDEST, YOUNGEST, EVENTS, NEXT, ALIVE, LAST_TS, LAST_SEQ = range(14)
-WIDTH = 14
+FINDING, KEY, LOW, HIGH, START, END, BEGIN, OLDEST, YOUNGEST, EVENTS, NEXT, ALIVE, ORDER = range(13)
+WIDTH = 15  # ORDER takes three: in what order windows of a key close
 
 
 @dataclass

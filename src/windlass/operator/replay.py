@@ -28,10 +28,9 @@ from windlass.operator.emitted import (
     FINDING,
     HIGH,
     KEY,
-    LAST_SEQ,
-    LAST_TS,
     LOW,
     OLDEST,
+    ORDER,
     START,
     WIDTH,
     YOUNGEST,
@@ -63,10 +62,13 @@ class Replay:
         self.position = np.zeros(0, np.int64)  # of each key's first tuple
         self.retired: set[int] = set()  # findings of queries that were removed
         findings = len(plan.findings)
-        self.timed = np.array([getattr(f.bound, "timed", False) for f in plan.findings], np.bool_)
-        self.closed = np.empty((findings, 0), np.int64)  # own upper bound of the last window that was closed
-        self.closed_ts = np.empty((findings, 0), np.int64)  # and the place of its last event
-        self.closed_seq = np.empty((findings, 0), np.int64)
+        orders = [getattr(f.bound, "closes_by", "end") for f in plan.findings]
+        self.by_begin = np.array([order == "begin" for order in orders], np.bool_)
+        self.by_last = np.array([order == "last" for order in orders], np.bool_)
+        self.closed = np.empty(
+            (findings, 0, 3), np.int64
+        )  # the last window that was closed, by the order they close in
+        self.highest = np.empty((findings, 0), np.int64)  # the greatest upper bound of a closed one
         self.frontier = np.empty((findings, 0, 2), np.int64)  # (ts, seq) that a late event must not come before
         self.resume = np.empty((findings, 0), np.int64)  # the position from which a rewound finding reads again
         self.own = np.zeros((findings, 0), np.int64)  # how many events it counted before that
@@ -84,9 +86,9 @@ class Replay:
         more = len(self.engine.count) - before
         if more:
             self.position = np.concatenate([self.position, np.zeros(more, np.int64)])
-            self.closed = _wider(self.closed, more, LONG_AGO)
-            self.closed_ts = _wider(self.closed_ts, more, LONG_AGO)
-            self.closed_seq = _wider(self.closed_seq, more, LONG_AGO)
+            none = np.full((len(self.closed), more, 3), LONG_AGO, np.int64)
+            self.closed = np.concatenate([self.closed, none], axis=1)
+            self.highest = _wider(self.highest, more, LONG_AGO)
             self.resume = _wider(self.resume, more, 0)
             self.own = _wider(self.own, more, 0)
             self.behind = _wider(self.behind, more, LONG_AGO)
@@ -227,7 +229,7 @@ class Replay:
         horizon = self.watermark - self.lateness
         for d, i in enumerate(e.periodic):
             finding = self.plan.findings[i]
-            e.after[d, keys] = horizon if finding.is_grid else self.closed[i, keys]
+            e.after[d, keys] = horizon if finding.is_grid else self.closed[i, keys, 0]
             e.seen_from[d, keys] = self.resume[i, keys]
             if finding.measure == COUNT:
                 e.skipped[d, keys] = self.resume[i, keys] - self.own[i, keys]
@@ -274,31 +276,35 @@ class Replay:
         oldest = first + np.maximum(c.begin[some], self.position[c.key[some]])
         youngest = first + c.stop[some] - 1
         found[some, OLDEST], found[some, YOUNGEST] = tuples.arrival[oldest], tuples.arrival[youngest]
-        found[some, LAST_TS], found[some, LAST_SEQ] = tuples.ts[youngest], tuples.seq[youngest]
+        found[:, ORDER] = found[:, HIGH]
+        for which, row in ((self.by_begin, oldest), (self.by_last, youngest)):
+            of = which[found[some, FINDING]]
+            found[some[of], ORDER], found[some[of], ORDER + 1] = tuples.ts[row[of]], tuples.seq[row[of]]
+            if which is self.by_begin:
+                found[some[of], ORDER + 2] = found[some[of], HIGH]
         kept = np.flatnonzero(~(self._was_closed(found) & again[c.key]))
         found = found[kept]
         partials = [tuple(column[kept] for column in columns) for columns in c.partials]
         return self.emitted.emit(found, partials, again)
 
     def _was_closed(self, found: Array) -> Array:
-        """Whether windows were closed before: they end in the order of their upper bounds, and, if events end them, of
-        their last events."""
-        at = found[:, FINDING], found[:, KEY]
-        high, ts, seq = self.closed[at], self.closed_ts[at], self.closed_seq[at]
-        before = (found[:, LAST_TS] < ts) | ((found[:, LAST_TS] == ts) & (found[:, LAST_SEQ] <= seq))
-        before |= self.timed[found[:, FINDING]]
-        return np.asarray((found[:, HIGH] < high) | ((found[:, HIGH] == high) & before))
+        """Whether windows were closed before: they close in an order."""
+        closed = self.closed[found[:, FINDING], found[:, KEY]]
+        a, b, c = (found[:, ORDER + n] for n in range(3))
+        x, y, z = closed.T
+        return np.asarray((a < x) | ((a == x) & ((b < y) | ((b == y) & (c <= z)))))
 
     def _close(self, watermark: int, over: bool) -> None:
         """Windows past correction: remember how far they reach, and forget them."""
         table = self.emitted.table
         closed = np.ones(len(table), np.bool_) if over else table[:, END] <= watermark - self.lateness
         gone = table[closed & (table[:, ALIVE] == 1)]
-        gone = gone[np.lexsort((gone[:, LAST_SEQ], gone[:, LAST_TS], gone[:, HIGH]))]  # the last assignment wins
-        for closed_at, column in ((self.closed, HIGH), (self.closed_ts, LAST_TS), (self.closed_seq, LAST_SEQ)):
-            closed_at[gone[:, FINDING], gone[:, KEY]] = gone[:, column]
+        gone = gone[~self._was_closed(gone)]
+        gone = gone[np.lexsort((gone[:, ORDER + 2], gone[:, ORDER + 1], gone[:, ORDER]))]  # the last assignment wins
+        self.closed[gone[:, FINDING], gone[:, KEY]] = gone[:, ORDER : ORDER + 3]
+        np.maximum.at(self.highest, (gone[:, FINDING], gone[:, KEY]), gone[:, HIGH])
         # Windows found in the events may come to have the same bounds as the last one that was closed.
-        last = closed & (table[:, HIGH] == self.closed[table[:, FINDING], table[:, KEY]])
+        last = closed & (table[:, HIGH] == self.highest[table[:, FINDING], table[:, KEY]])
         last &= np.isin(table[:, FINDING], [i for i, d in self.engine.discretizers if not isinstance(d, SessionGap)])
         table[last, ALIVE] = 0
         self.emitted.close(closed & ~last)
@@ -327,6 +333,7 @@ class Replay:
             log = self.emitted.table
             alive = log[(log[:, FINDING] == i) & (log[:, ALIVE] == 1)]
             np.minimum.at(begun, alive[:, KEY], alive[:, BEGIN])
+            begun = np.where(begun < self.resume[i], np.where(self.resume[i] < end, self.resume[i], NEVER), begun)
             if isinstance(bound, SessionGap):
                 resume = np.minimum(begun, end)
             else:
@@ -335,6 +342,7 @@ class Replay:
             inside = resume < end
             self.frontier[i, :, 0] = np.where(inside, tuples.ts[row] if len(tuples) else 0, horizon)
             self.frontier[i, :, 1] = np.where(inside, tuples.seq[row] if len(tuples) else 0, LONG_AGO)
+            resume = np.minimum(resume, np.maximum(recent - getattr(bound, "lookback", 0), self.position))
             resume = np.maximum(resume, self.resume[i])
             self._lag(i, resume, starts)
             self.resume[i] = resume

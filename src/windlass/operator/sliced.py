@@ -61,7 +61,7 @@ class Sliced:
         self.keys = 0
         # Only where empty windows are counted: the first event of each key, by specification, because an event may
         # come too late for one and not for another, and the last.
-        self.empty = self.specs[:, general.EMIT_EMPTY] != 0
+        self.empty = (self.specs[:, general.EMIT_EMPTY] != 0) & (self.specs[:, general.PERIOD] > 0)
         apart = len(self.specs) if self.empty.any() else 0
         self.earliest = np.empty((apart, 0), np.int64)
         self.started = np.empty((apart, 0), np.bool_)  # whether the first event was final at the last watermark
@@ -158,6 +158,15 @@ class Sliced:
             self._note_times(cut, events, refusals)
         return cut
 
+    def _fold_late(self, events: Tuples, refusals: Array) -> Array:
+        """Fold late events; first those that most sessions refuse: they are closed when the others come beside them."""
+        refused = refusals[[i for i, _ in self.sessions]].sum(axis=0)
+        cuts = []
+        for sessions in np.unique(refused)[::-1]:
+            rows = np.flatnonzero(refused == sessions)
+            cuts.append(self._fold(events.take(rows), refusals[:, rows]))
+        return np.concatenate(cuts)
+
     def _note_times(self, cut: Array, events: Tuples, refusals: Array | None) -> None:
         """The first and the last event of each key, between which empty windows are counted."""
         if refusals is None:
@@ -178,7 +187,7 @@ class Sliced:
         if self.pending:
             known_from = self.earliest.copy()
             refusals = np.concatenate([refused for _, refused in self.pending], axis=1)
-            cut = self._fold(Tuples.concat([events for events, _ in self.pending]), refusals)
+            cut = self._fold_late(Tuples.concat([events for events, _ in self.pending]), refusals)
             self.pending = []
             again[cut[:, general.KEY]] = True
             parts.append(self._altered(before, cut, known_from))

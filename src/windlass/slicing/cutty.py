@@ -210,11 +210,14 @@ def complete() -> Any:
                     b -= shift
                 if ends == 0:  # a landmark: an end counts only if an event fell in the step before it
                     value, i = previous[c, k], i0
+                    seen = i0
+                    if c > COUNT:  # not what came too late for it
+                        seen = min(i1, max(i0, i0 + seen_from[d, k] - first[k]))
                     if value != LONG_AGO:
                         value -= shift
                     while True:
                         if value < o:
-                            i = index_of(c, coordinates, i0, i1, i0, at, o)
+                            i = max(seen, index_of(c, coordinates, i0, i1, i0, at, o))
                         else:
                             end = o + ((value - o) // step + 1) * step
                             if end > b:
@@ -293,6 +296,8 @@ def keep_from() -> Any:
             for k in range(len(upto)):
                 base, h = directory[k, BASE], horizon[c, k]
                 shift = skipped[d, k] if c == COUNT else 0
+                if c == COUNT:
+                    h -= shift
                 start = o
                 if p > 0 and h > LONG_AGO + size:
                     start = o + ((h - size - o) // p + 1) * p

@@ -222,7 +222,18 @@ def due() -> Any:
     one before."""
 
     def put(
-        out: Any, n: Any, d: Any, k: Any, p: Any, q: Any, low: Any, high: Any, rows: Any, base: Any, epoch: Any
+        out: Any,
+        n: Any,
+        d: Any,
+        k: Any,
+        p: Any,
+        q: Any,
+        low: Any,
+        high: Any,
+        rows: Any,
+        base: Any,
+        epoch: Any,
+        last: Any,
     ) -> Any:
         if n < out.shape[0]:
             altered, known = 0, 0
@@ -230,7 +241,7 @@ def due() -> Any:
                 for r in range(p, q):
                     if rows[r, CHANGED] == epoch:
                         altered = 1
-                    if rows[r, BORN] < epoch:
+                    if rows[r, BORN] < epoch and r >= last:
                         known = 1
             out[n, WINDOW] = d
             out[n, OWNER] = k
@@ -277,7 +288,7 @@ def due() -> Any:
                             break
                         q = find(rows, FIRST, r, hi, high)
                         if high > a:
-                            n = put(out, n, d, k, low, q, o, high, rows, base, epoch if look else -1)
+                            n = put(out, n, d, k, low, q, o, high, rows, base, epoch if look else -1, r)
                         r = q
                     continue
                 begun = NEVER
@@ -310,7 +321,7 @@ def due() -> Any:
                             break
                         y = find_on(rows, FIRST, y, hi, e)
                         if first < e or empty:
-                            n = put(out, n, d, k, x, y, s, e, rows, base, epoch if look else -1)
+                            n = put(out, n, d, k, x, y, s, e, rows, base, epoch if look else -1, x)
                     if p == 0:
                         break
                     w += 1

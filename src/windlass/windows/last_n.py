@@ -55,7 +55,7 @@ class LastEvents(Discretizer):
     n: int
     every: int
     width = 5
-    timed = True
+    closes_by = "end"
     splits = True
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:

@@ -47,7 +47,7 @@ class SessionGap(OneOpen):
     """Sessions by their gap."""
 
     gap: int
-    timed = True
+    closes_by = "end"
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         begins = np.zeros(len(run.ts), np.bool_)

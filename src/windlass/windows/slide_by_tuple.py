@@ -57,7 +57,7 @@ class OpenedByEvents(ManyOpen):
     size: int
     every: int
     width = 4
-    timed = True
+    closes_by = "end"
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         begins = np.zeros(len(run.ts), np.bool_)

@@ -52,7 +52,7 @@ class Lives(ManyOpen):
 
     lifetime: int
     width = 2
-    timed = True
+    closes_by = "end"
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         begins = np.zeros(len(run.ts), np.bool_)

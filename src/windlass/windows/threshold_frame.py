@@ -49,6 +49,10 @@ class Frames(OneOpen):
 
     min_size: int
 
+    @property
+    def lookback(self) -> int:
+        return self.min_size - 1  # a run that was too short may grow
+
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         (met,) = run.columns
         begins = np.zeros(len(run.ts), np.bool_)

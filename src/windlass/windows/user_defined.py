@@ -123,6 +123,7 @@ class Evicting(Discretizer):
     """The events that a step function keeps, whenever it says so."""
 
     splits = True
+    closes_by = "last"
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps

@@ -145,7 +145,8 @@ class Discretizer(Bound):
     width: int  # words of context a key
     carried: int = 0  # columns of the carry besides the key; 0: it has no carry
     splits: bool = False  # windows may begin at events it did not mark
-    timed: bool = False  # a window is complete at a time, rather than with an event
+    closes_by: Literal["begin", "end", "last"] = "begin"  # windows of a key close in the order of their first event,
+    # of their end in time, or of their last event
 
     @abstractmethod
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
@@ -160,6 +161,11 @@ class Discretizer(Bound):
     def open_from(self, context: Array, carry: Array) -> Array:
         """For each key, the position of the first event of its first window that has begun and is not complete; FOREVER
         if there is none."""
+
+    @property
+    def lookback(self) -> int:
+        """How many events before the first correctable one may still become part of a window."""
+        return 0
 
     def needed_from(self, context: Array, carry: Array) -> Array:
         """For each key, the position of the first event so far that a window yet to complete may hold; if there is
