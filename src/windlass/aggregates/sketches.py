@@ -119,6 +119,8 @@ def _bits(values: Array) -> tuple[Array, Array]:
 
 def as_bytes(letters: bytes, parameter: int, rows: Array) -> pa.Array:
     """Fixed-size sketches, a row each, as an Arrow array of bytes that say what they are."""
+    if len(rows) == 0:
+        return pa.array([], pa.large_binary())
     body = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<")).view(np.uint8).reshape(len(rows), -1)
     size = _HEADER + body.shape[1]
     data = np.empty((len(rows), size), np.uint8)
