@@ -249,7 +249,6 @@ def bad_steps() -> list[Any]:
     return [raises, negative]
 
 
-@pytest.mark.xfail(reason="events are counted and the last time moves on before the windows are found")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("step", bad_steps(), ids=lambda step: step.__name__)
 def test_a_step_that_goes_wrong_in_order_changes_nothing(step: Any) -> None:
@@ -329,7 +328,6 @@ def test_bad_options(options: dict[str, Any], error: type[WindlassError], said: 
         Operator(Q, **({"time": "ts"} | options))
 
 
-@pytest.mark.xfail(reason="not checked yet when the operator is made")
 @pytest.mark.parametrize(
     "options",
     [

@@ -409,8 +409,10 @@ def _checked_columns(time: Any, key: Any, sequence: Any) -> tuple[str, ...]:
 def _checked_lateness(lateness: Any) -> Any:
     plain = isinstance(lateness, int | np.integer) and not isinstance(lateness, bool)
     length = int(lateness) if plain else durations.parse(lateness, positive=False)
-    if not 0 <= length <= LATEST:
-        raise InvalidArgument(f"allowed_lateness must be between 0 and {LATEST}, got {lateness}")
+    if length < 0:
+        raise InvalidArgument(f"allowed_lateness must not be negative, got {lateness}")
+    if length > LATEST:
+        raise InvalidArgument(f"allowed_lateness must be at most {LATEST}, got {lateness}")
     return length if plain else lateness
 
 

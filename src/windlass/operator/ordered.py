@@ -22,6 +22,7 @@ from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, HIGH, KEY, LOW, START
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import HI, LO, Slices
+from windlass.slicing.sorting import by
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
 Array = np.ndarray[Any, Any]
@@ -416,7 +417,10 @@ class Ordered:
             low = unknown[windows[unknown, LOW] == UNKNOWN]
             windows[low, LOW] = windows[low, START_TIME]
         stop, key = windows[:, STOP].copy(), windows[:, KEY].copy()
-        order = np.argsort(stop, kind="stable") if self.keys == 1 else np.lexsort((stop, key))
+        order = np.arange(len(windows))
+        if len(windows):
+            order = by(stop, order)
+            order = order if self.keys == 1 else by(key, order)
         window_offsets = np.searchsorted(key[order], np.arange(len(first) + 1))
         s = self.slices
         program = np.empty((int(s.directory[:, HI].sum()) + 3 * len(windows) + len(first) + 1, WIDTH), np.int64)

@@ -286,8 +286,9 @@ _LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within
 
 def _refuse_huge(query: Query, bound: Bound) -> None:
     for name, value in vars(bound).items():
-        if isinstance(value, int) and abs(value) > _LONGEST:
-            raise InvalidArgument(f"query {query.name!r}: the {name} of {query.window!r} is beyond {_LONGEST}: {value}")
+        limit = 2 * _LONGEST if name == "origin" else _LONGEST
+        if isinstance(value, int) and abs(value) > limit:
+            raise InvalidArgument(f"query {query.name!r}: the {name} of {query.window!r} is beyond {limit}: {value}")
     if isinstance(bound, Periodic) and bound.step * max(1, bound.ends) > _LONGEST:
         raise InvalidArgument(f"query {query.name!r}: {query.window!r} is longer than {_LONGEST}")
     if isinstance(bound, Periodic) and bound.ends > _MOST_ENDS:

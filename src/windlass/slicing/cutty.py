@@ -243,7 +243,7 @@ def complete() -> Any:
                     a = after[d, k]  # of a start that an event has, all ends
                 if c == COUNT and p > 0:
                     w = max(w, -(o // p))  # positions begin at 0
-                from_row = lo if p == 0 else find(rows, field, lo, hi, o + w * p + shift)
+                from_row = lo if p == 0 else find_on(rows, field, lo, hi, o + w * p + shift)
                 from_event, until = i0, lo
                 while True:
                     s = o + w * p
@@ -307,7 +307,7 @@ def keep_from() -> Any:
                     continue
                 if c == COUNT and p > 0:
                     start = max(start, o % p)  # positions begin at 0
-                r = find(rows, field, base + directory[k, LO], base + directory[k, HI], start + shift)
+                r = find_on(rows, field, base + directory[k, LO], base + directory[k, HI], start + shift)
                 upto[k] = min(upto[k], r - base)
 
     return compiled(keep)

@@ -108,12 +108,26 @@ def find(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
 
 
 def find_on(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
-    """As `find`, for a value that is expected soon after lo: in steps that double."""
+    """As `find`, but look first where the value would be if the rows were spread evenly, then around there in steps
+    that double. Slices of busy streams are spread evenly enough for a few steps, and any others still take O(log n)."""
+    if hi - lo < 16:
+        return find(rows, field, lo, hi, value)
+    low, high = rows[lo, field], rows[hi - 1, field]
+    if value <= low:
+        return lo
+    if value > high:
+        return hi
+    guess = min(hi - 1, lo + int((value - low) * (float(hi - 1 - lo) / (high - low))))
     step = 1
-    while lo + step < hi and rows[lo + step, field] < value:
-        lo += step
+    if rows[guess, field] < value:
+        while guess + step < hi and rows[guess + step, field] < value:
+            guess += step
+            step *= 2
+        return find(rows, field, guess + 1, min(hi, guess + step + 1), value)
+    while guess - step >= lo and rows[guess - step, field] >= value:
+        guess -= step
         step *= 2
-    return find(rows, field, lo, min(hi, lo + step + 1), value)
+    return find(rows, field, max(lo, guess - step), guess, value)
 
 
 def _power_of_two(n: Any) -> Any:

@@ -26,13 +26,13 @@ def order_of(key: Array, ts: Array, seq: Array, keys: int) -> Array | None:
         return None
     order = np.arange(len(ts))
     if not is_ascending(seq):
-        order = _by(seq, order)
+        order = by(seq, order)
     if keys == 1 and len(order) == len(ts) and is_ascending(seq):
         return _nearly_sorted(ts)
     if not is_ascending(ts[order]):
-        order = _by(ts, order)
+        order = by(ts, order)
     if keys > 1 and not is_ascending(key[order]):
-        order = _by(key, order)
+        order = by(key, order)
     return order
 
 
@@ -41,21 +41,21 @@ def _nearly_sorted(ts: Array) -> Array:
     ahead, behind = np.empty(len(ts), np.int64), np.empty(len(ts), np.int64)
     late = int(_part()(ts, ahead, behind))
     if late > len(ts) // 2:
-        return _by(ts, np.arange(len(ts)))
+        return by(ts, np.arange(len(ts)))
     out = np.empty(len(ts), np.int64)
     _merge()(ts, ahead[: len(ts) - late], _sorted_rows(ts, behind[:late]), out)
     return out
 
 
 def _sorted_rows(ts: Array, rows: Array) -> Array:
-    return rows[_by(ts[rows], np.arange(len(rows)))] if len(rows) else rows
+    return rows[by(ts[rows], np.arange(len(rows)))] if len(rows) else rows
 
 
 def is_ascending(values: Array) -> bool:
     return bool(_is_ascending()(values))
 
 
-def _by(values: Array, order: Array) -> Array:
+def by(values: Array, order: Array) -> Array:
     """Sort an order further by values, keeping it among equal ones."""
     least = int(values.min())
     bits = int(values.max() - least).bit_length() if int(values.max()) - least < 2**63 else 64
