@@ -21,6 +21,7 @@ from windlass.operator.plan import Plan
 from windlass.operator.replay import Replay
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
+from windlass.slicing.edges import LONG_AGO
 
 Array = np.ndarray[Any, Any]
 
@@ -161,6 +162,8 @@ class Reordered(Engine):
 
     def start(self, watermark: int) -> None:
         self.replay.engine.watermark = watermark
+        if watermark != LONG_AGO:
+            self.replay.engine.closed_upto = watermark - self.replay.lateness
 
     def add_keys(self, keys: int) -> None:
         self.replay.add_keys(keys)

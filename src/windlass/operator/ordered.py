@@ -97,6 +97,7 @@ class Ordered:
         self.skipped = np.zeros((len(self.specs), 0), np.int64)  # positions it does not count
         self.seen_from = np.zeros((len(self.specs), 0), np.int64)  # the position of the first event it sees
         self.begun = np.zeros((len(self.specs), 0), np.int64)  # the first event it saw, if it has empty windows
+        self.has_begun = np.zeros((len(self.specs), 0), np.bool_)
         self.contexts = [np.zeros((0, d.width), np.int64) for _, d in self.discretizers]
         self.carries = [d.no_carry() for _, d in self.discretizers]
         self.closed_upto = LONG_AGO  # empty windows that end by then no longer come out
@@ -116,7 +117,7 @@ class Ordered:
         left = [d for d, i in enumerate(self.periodic) if i not in findings]
         self.periodic = [self.periodic[d] for d in left]
         self.specs, self.after, self.skipped = self.specs[left], self.after[left], self.skipped[left]
-        self.seen_from, self.begun = self.seen_from[left], self.begun[left]
+        self.seen_from, self.begun, self.has_begun = self.seen_from[left], self.begun[left], self.has_begun[left]
         found = [n for n, (i, _) in enumerate(self.discretizers) if i not in findings]
         self.discretizers = [self.discretizers[n] for n in found]
         self.contexts, self.carries = [self.contexts[n] for n in found], [self.carries[n] for n in found]
@@ -135,6 +136,7 @@ class Ordered:
             self.skipped = _wider(self.skipped, more, 0)
             self.seen_from = _wider(self.seen_from, more, 0)
             self.begun = _wider(self.begun, more, NEVER)
+            self.has_begun = np.concatenate([self.has_begun, np.zeros((len(self.specs), more), np.bool_)], axis=1)
             self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
         self.slices.add_keys(grown)
         self.keys = keys
@@ -175,7 +177,7 @@ class Ordered:
         self._mark(coordinates, offsets, first, previous, begins)
         for d in np.flatnonzero(self.specs[:, cutty.MEASURE] > COUNT):
             at = self.seen_from[d, :keys] - first
-            here = np.flatnonzero((at > 0) & (at < counts))
+            here = np.flatnonzero((at >= 0) & (at < counts))
             begins[offsets[here] + at[here]] = True
         windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
         if self.splits:
@@ -348,6 +350,10 @@ class Ordered:
     ) -> Array:
         if not len(self.specs):
             return np.empty((0, 9), np.int64)
+        if self.specs[:, cutty.EMIT_EMPTY].any():  # of a key that begins now, windows come out unless they are closed
+            begins = (self.begun != NEVER) & ~self.has_begun
+            self.after[begins] = self.closed_upto
+            self.has_begun |= begins
         upto = np.empty_like(self.latest)
         counted = self.specs[:, cutty.MEASURE] == COUNT
         upto[TIME] = NEVER if over else watermark
@@ -392,9 +398,6 @@ class Ordered:
             found[other, END_TIME] = last + 1
         done = upto[self.specs[:, cutty.MEASURE]]
         done[counted] -= self.skipped[counted]
-        if self.specs[:, cutty.EMIT_EMPTY].any():  # of a key without events there is nothing to be done with yet
-            unbegun = (self.begun == NEVER) & (self.specs[:, cutty.EMIT_EMPTY] != 0)[:, np.newaxis]
-            done[unbegun] = self.closed_upto
         self.after = np.maximum(self.after, done)
         return found
 
