@@ -213,6 +213,8 @@ def complete() -> Any:
                     seen = i0
                     if c > COUNT:  # not what came too late for it
                         seen = min(i1, max(i0, i0 + seen_from[d, k] - first[k]))
+                        if seen_from[d, k] >= first[k]:
+                            value = LONG_AGO
                     if value != LONG_AGO:
                         value -= shift
                     while True:
