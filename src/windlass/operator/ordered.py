@@ -207,30 +207,24 @@ class Ordered:
         return previous
 
     def _mark(self, coordinates: Array, offsets: Array, first: Array, previous: Array, begins: Array) -> None:
+        """Mark the events that a window with edges in some measure begins with."""
         started = self.latest[TIME] != LONG_AGO
         for c, progressions in enumerate(self.begins):
             if len(progressions) == 0 or not len(begins):
                 continue
-            if c == COUNT:
-                self._mark_counts(offsets, first, begins)
+            values = coordinates[c] if c != COUNT else _positions(offsets, first)
+            if c == COUNT and self.skipped[self.specs[:, cutty.MEASURE] == COUNT].any():
+                self._mark_counts(values, offsets, begins)
                 continue
-            values = coordinates[c]
             known = previous[c][started]
             least = int(values.min() if len(known) == 0 else min(values.min(), known.min()))
             laid = edges.laid_out(progressions, least, int(values.max()), len(values))
-            cutty.mark_begins()(
-                offsets,
-                values,
-                previous[c],
-                started,
-                progressions,
-                np.empty(0, np.int64) if laid is None else laid,
-                begins,
-            )
+            laid_out = np.empty(0, np.int64) if laid is None else laid
+            cutty.mark_begins()(offsets, values, previous[c], started, progressions, laid_out, begins)
 
-    def _mark_counts(self, offsets: Array, first: Array, begins: Array) -> None:
-        of = np.repeat(np.arange(len(first)), np.diff(offsets))
-        positions = np.arange(len(begins)) - offsets[of] + first[of]
+    def _mark_counts(self, positions: Array, offsets: Array, begins: Array) -> None:
+        """Where specifications do not count the same events, each has positions of its own."""
+        of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         for d, spec in enumerate(self.specs.tolist()):
             if spec[cutty.MEASURE] == COUNT:
                 own = positions - self.skipped[d][of] - spec[cutty.ORIGIN]
@@ -455,6 +449,14 @@ class Ordered:
 
 def _wider(matrix: Array, more: int, fill: int) -> Array:
     return np.concatenate([matrix, np.full((len(matrix), more), fill, np.int64)], axis=1)
+
+
+def _positions(offsets: Array, first: Array) -> Array:
+    """The position of each event of a run in its key's order."""
+    positions = np.arange(int(offsets[-1]))
+    if len(first) == 1:
+        return np.asarray(positions + first[0])
+    return np.asarray(positions + np.repeat(first - offsets[:-1], np.diff(offsets)))
 
 
 def run_of(
