@@ -52,7 +52,7 @@ def test_decisions_and_their_reasons(queries: list[Query], order: str, slicing: 
 )
 def test_how_tuples_leave_slices(aggregate: Any, how: str) -> None:
     query = Query("q", Tumbling(10, measure="count"), aggregate)
-    assert line(explained(query), "removal").startswith(f"q: {how}: ")
+    assert line(explained(query), "removal").endswith(f"(Figure 6: {how})")
     assert "removal" not in explained(query, order="in-order")
     assert "removal" not in explained(Query("q", Tumbling(10), aggregate))
 
