@@ -29,15 +29,15 @@ Array = np.ndarray[Any, Any]
 class Branch:
     """Queries that share slices."""
 
-    def __init__(self, queries: list[Query], in_order: bool, store: str, since: int = LONG_AGO) -> None:
-        self.queries, self.in_order, self.store, self.since = queries, in_order, store, since
-        self.plan = Plan(queries, "us", in_order, store)  # until the first batch tells the stream's unit
+    def __init__(self, queries: list[Query], in_order: bool, store: str, keyed: bool, since: int = LONG_AGO) -> None:
+        self.queries, self.in_order, self.store, self.keyed, self.since = queries, in_order, store, keyed, since
+        self.plan = Plan(queries, "us", in_order, store, keyed)  # until the first batch tells the stream's unit
         self.engine: Engine | None = None
         self.answers: Answers | None = None
         self.due: list[Rows] = []
 
     def bound_to(self, unit: str | None) -> Plan:
-        return self.plan if self.engine is not None else Plan(self.queries, unit, self.in_order, self.store)
+        return self.plan if self.engine is not None else Plan(self.queries, unit, self.in_order, self.store, self.keyed)
 
     def tuples(self, plan: Plan, events: Events, ids: Array, arrival: Array) -> Tuples:
         """The columns that the plan reads."""
@@ -85,7 +85,7 @@ class Branch:
             return
         self.queries = left
         if self.engine is None or self.answers is None:
-            self.plan = Plan(left, self.plan.unit, self.in_order, self.store)
+            self.plan = Plan(left, self.plan.unit, self.in_order, self.store, self.keyed)
             return
         self.plan.removed.add(name)
         self.answers.keep(left)

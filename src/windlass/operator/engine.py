@@ -72,11 +72,11 @@ class Engine(ABC):
 
 
 def engine_for(plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> Engine:
-    if plan.in_order and not plan.stores_tuples.yes:
-        return InOrder(plan, lifts)
+    if plan.general:
+        return (GeneralInOrder if plan.in_order else General)(plan, lifts, lateness, has_sequence)
     if plan.stores_tuples.yes:
         return Reordered(plan, lifts, lateness, has_sequence)
-    return General(plan, lifts, lateness, has_sequence)
+    return InOrder(plan, lifts)
 
 
 class InOrder(Engine):
@@ -254,6 +254,27 @@ class General(Engine):
             "tuples": sum(len(t) for t, _ in s.pending),
             "correctable": len(s.emitted) + len(s.revisions.table),
         }
+
+
+class GeneralInOrder(General):
+    """The same for events in order: each is a watermark."""
+
+    def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
+        super().__init__(plan, lifts, 0, False)
+        self.due: list[Rows] = []
+
+    def late(self, tuples: Tuples) -> Array:
+        return np.zeros(len(tuples), np.bool_)
+
+    def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
+        super().take(tuples, late, None)
+        self.due.append(self.sliced.advance(int(tuples.ts[-1]), False))
+
+    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+        if over or watermark > self.sliced.watermark:
+            self.due.append(self.sliced.advance(watermark, over))
+        due, self.due = self.due, []
+        return Rows.concat(due) if due else no_rows(self.lifts)
 
 
 def first_rows(completed: Completed) -> Rows:

@@ -69,7 +69,7 @@ class Operator:
         self._lateness = _checked_lateness(allowed_lateness)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
-        self._branches = [Branch(list(check_queries(queries, names)), self._in_order, store)]
+        self._branches = [Branch(list(check_queries(queries, names)), self._in_order, store, bool(names))]
         self._watermark = LONG_AGO
         self._greatest = LONG_AGO  # event time
         self._next = LONG_AGO  # the watermark to come
@@ -314,7 +314,7 @@ class Operator:
         if self._finished:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
         since = max(self._greatest, self._watermark) if self._in_order else self._greatest
-        self._branches.append(Branch([query], self._in_order, self._store, since))
+        self._branches.append(Branch([query], self._in_order, self._store, bool(self._keys.names), since))
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
         return f"{query.name} starts with windows that begin after {self._shown(since)}"

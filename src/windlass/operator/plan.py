@@ -69,6 +69,7 @@ class Plan:
     unit: str | None
     in_order: bool
     store: str = "auto"
+    keyed: bool = False
     findings: list[Finding] = field(default_factory=list)
     finding_of: list[int] = field(default_factory=list)  # by query
     kept: list[Kept] = field(default_factory=list)
@@ -227,7 +228,13 @@ class Plan:
 
     def explain(self) -> str:
         if self.removed:
-            left = Plan([q for q in self.queries if q.name not in self.removed], self.unit, self.in_order, self.store)
+            left = Plan(
+                [q for q in self.queries if q.name not in self.removed],
+                self.unit,
+                self.in_order,
+                self.store,
+                self.keyed,
+            )
             note = ""
             if self.stores_tuples.yes and not left.stores_tuples.yes:
                 note = "\n  (tuples are still kept: a query that was removed needed them)"
@@ -272,13 +279,24 @@ class Plan:
             lines.append(f"    {kept.aggregate!r}{where}  ← {_some(users)}")
         return "\n".join(lines)
 
+    @cached_property
+    def general(self) -> bool:
+        """Whether slices lie between all edges, so that a batch costs its own events, however many keys there are.
+
+        In order, slices could begin where windows begin only (Cutty); that takes a look at every key for each batch, so
+        with keys it is left to windows that need it, and to empty ones.
+        """
+        fixed = all(f.is_grid or isinstance(f.bound, SessionGap) for f in self.findings)
+        empty = any(f.emit_empty for f in self.findings)
+        return not self.stores_tuples.yes and fixed and (not self.in_order or (self.keyed and not empty))
+
     @property
     def slicing(self) -> str:
+        if self.general:
+            return "general: slices between all begins and ends" + (", cut where sessions may" if self.sessions else "")
         if self.in_order:
             return "Cutty: slices begin where windows begin"
-        if self.stores_tuples.yes:
-            return "Cutty on events put in order, again from the first change when one comes late"
-        return "general: slices between all begins and ends" + (", cut where sessions may" if self.sessions else "")
+        return "Cutty on events put in order, again from the first change when one comes late"
 
 
 _LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within 64 bits

@@ -316,11 +316,11 @@ class Sliced:
         s, horizon = self.slices, self.watermark - self.lateness
         self.emitted.close(self.emitted.table[:, END] <= horizon)
         self.revisions.close(horizon)
-        together = s.directory[:, HI].copy()  # slices before this are needed together only
         start = int(general.first_starts(self.specs, horizon).min(initial=NEVER))
         if len(s.directory) > _MANY and start == self.kept_from and (not self.sessions or len(s) < self.evict_at):
             return  # nothing fixed has moved; sessions that are over can wait until there are enough of them
         self.kept_from = start
+        together = s.directory[:, HI].copy()  # slices before this are needed together only
         if start != NEVER:
             general.keep_edges()(start, s.directory, s.rows, together)
         upto = together.copy()

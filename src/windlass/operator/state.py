@@ -221,7 +221,9 @@ def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, An
     other._reader.restore(reader)
     other._branches = []
     for making in branches:
-        branch = Branch([queries[name] for name in making["queries"]], other._in_order, other._store)
+        branch = Branch(
+            [queries[name] for name in making["queries"]], other._in_order, other._store, bool(other._reader.key)
+        )
         if "engine" in making:
             _install(branch, other, making)
         other._branches.append(branch)
