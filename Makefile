@@ -26,8 +26,9 @@ check: setup ## ruff, ruff format, mypy and the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-demo: setup ## run examples/demo.py
+demo: setup ## run examples/demo.py and examples/dashboard.py
 	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/dashboard.py
 
 bench: setup ## run the benchmarks and draw their plots
 	$(BIN)/python -m benchmarks.run
