@@ -6,6 +6,7 @@ so it gets a branch of its own, which sees those events only.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,13 @@ class Branch:
         engine.start(watermark)
         self.answers = Answers(plan, monoids, types)
         self.plan, self.engine = plan, engine
+
+    def copied_engine(self) -> Engine | None:
+        """The engine with its state as it is now; what never changes is shared."""
+        if self.engine is None:
+            return None
+        fixed = [self.plan, *(lift.monoid for lift in self.engine.lifts)]
+        return copy.deepcopy(self.engine, {id(part): part for part in fixed})
 
     def remove(self, name: str) -> None:
         """Forget a query; windows and partials that no other one uses are no longer kept."""

@@ -152,7 +152,9 @@ class Operator:
             self._take_rows(tuples, events, i, min(i + _CHUNK, stop))
 
     def _take_rows(self, tuples: list[Tuples], events: Events, begin: int, stop: int) -> None:
-        if len(self._branches) == 1 and (self._watermark == LONG_AGO or self._in_order or self._none_late(events)):
+        if len(self._branches) == 1 and (
+            self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop])
+        ):
             engine = self._branches[0].engine
             if engine is not None and self._branches[0].since == LONG_AGO:  # the common case: all are in time
                 part = tuples[0] if stop - begin == len(events) else tuples[0].take(slice(begin, stop))
@@ -188,8 +190,8 @@ class Operator:
             if refused.any():
                 self._expire(events, begin + np.flatnonzero(refused))
 
-    def _none_late(self, events: Events) -> bool:
-        return int(events.ts.min()) > self._watermark
+    def _in_time(self, ts: Array) -> bool:
+        return int(ts.min()) > self._watermark
 
     def _expire(self, events: Events, which: Array) -> None:
         rows = events.rows(which)
@@ -271,7 +273,7 @@ class Operator:
             return
         counters, expired = dict(self._counters), list(self._expired)
         times = self._arrivals, self._greatest, self._next, self._watermark
-        engines = [(branch, copy.deepcopy(branch.engine), list(branch.due)) for branch in self._branches]
+        engines = [(branch, branch.copied_engine(), list(branch.due)) for branch in self._branches]
         try:
             yield
         except BaseException:

@@ -85,7 +85,6 @@ class Ordered:
         self.discretizers: list[tuple[int, Discretizer]] = [
             (i, b) for i in plan.discretizers if isinstance(b := plan.findings[i].bound, Discretizer)
         ]
-        self.splits = any(d.splits for _, d in self.discretizers)
         self.begins = self._begins()
         measures = 2 + len(plan.measures)
         self.keys = 0
@@ -103,6 +102,11 @@ class Ordered:
         self.closed_upto = LONG_AGO  # empty windows that end by then no longer come out
         self.epoch = 0
         self.room = 1024  # windows that are expected to complete in a run
+
+    @property
+    def splits(self) -> bool:
+        """Whether windows may begin inside of slices."""
+        return any(d.splits for _, d in self.discretizers)
 
     def _begins(self) -> list[Array]:
         """Where windows begin, by measure."""

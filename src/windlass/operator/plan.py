@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
@@ -119,7 +118,7 @@ class Plan:
                 self.kept.append(Kept(a, where))
         self._wanted = wanted
 
-    def resolve(self, types: Mapping[str, ValueType], nullable: bool = True) -> list[Monoid]:
+    def resolve(self, types: Mapping[str, ValueType]) -> list[Monoid]:
         """The monoids of the kept partials, and which of them each result column is read from, for these types."""
         # A carrier may turn out not to hold the partial for these types (the mean of big integers is no exact sum).
         self.outputs = []
@@ -345,7 +344,3 @@ def _counted(n: int, one: str, many: str = "") -> str:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def result_type(monoid: Monoid) -> pa.DataType:
-    return monoid.result

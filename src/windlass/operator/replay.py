@@ -62,12 +62,10 @@ class Replay:
         self.position = np.zeros(0, np.int64)  # of each key's first tuple
         self.retired: set[int] = set()  # findings of queries that were removed
         findings = len(plan.findings)
-        orders = [getattr(f.bound, "closes_by", "end") for f in plan.findings]
+        orders = [f.bound.closes_by for f in plan.findings]
         self.by_begin = np.array([order == "begin" for order in orders], np.bool_)
         self.by_last = np.array([order == "last" for order in orders], np.bool_)
-        self.closed = np.empty(
-            (findings, 0, 3), np.int64
-        )  # the last window that was closed, by the order they close in
+        self.closed = np.empty((findings, 0, 3), np.int64)  # the last window that was closed, by the order they close
         self.highest = np.empty((findings, 0), np.int64)  # the greatest upper bound of a closed one
         self.frontier = np.empty((findings, 0, 2), np.int64)  # (ts, seq) that a late event must not come before
         self.resume = np.empty((findings, 0), np.int64)  # the position from which a rewound finding reads again
@@ -342,7 +340,7 @@ class Replay:
             inside = resume < end
             self.frontier[i, :, 0] = np.where(inside, tuples.ts[row] if len(tuples) else 0, horizon)
             self.frontier[i, :, 1] = np.where(inside, tuples.seq[row] if len(tuples) else 0, LONG_AGO)
-            resume = np.minimum(resume, np.maximum(recent - getattr(bound, "lookback", 0), self.position))
+            resume = np.minimum(resume, np.maximum(recent - bound.lookback, self.position))
             resume = np.maximum(resume, self.resume[i])
             self._lag(i, resume, starts)
             self.resume[i] = resume

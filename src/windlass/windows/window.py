@@ -70,6 +70,14 @@ class Window(ABC):
 class Bound(ABC):
     """A window in the unit of a stream: `Periodic` or a `Discretizer`."""
 
+    # Windows of a key close in the order of their end, of their first event, or of their last event.
+    closes_by: ClassVar[Literal["begin", "end", "last"]] = "end"
+
+    @property
+    def lookback(self) -> int:
+        """How many events before the first correctable one may still become part of a window."""
+        return 0
+
     @abstractmethod
     def describe(self) -> str:
         """One line for `explain`."""
@@ -145,8 +153,7 @@ class Discretizer(Bound):
     width: int  # words of context a key
     carried: int = 0  # columns of the carry besides the key; 0: it has no carry
     splits: bool = False  # windows may begin at events it did not mark
-    closes_by: Literal["begin", "end", "last"] = "begin"  # windows of a key close in the order of their first event,
-    # of their end in time, or of their last event
+    closes_by: ClassVar[Literal["begin", "end", "last"]] = "begin"
 
     @abstractmethod
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
@@ -161,11 +168,6 @@ class Discretizer(Bound):
     def open_from(self, context: Array, carry: Array) -> Array:
         """For each key, the position of the first event of its first window that has begun and is not complete; FOREVER
         if there is none."""
-
-    @property
-    def lookback(self) -> int:
-        """How many events before the first correctable one may still become part of a window."""
-        return 0
 
     def needed_from(self, context: Array, carry: Array) -> Array:
         """For each key, the position of the first event so far that a window yet to complete may hold; if there is
