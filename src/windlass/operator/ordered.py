@@ -134,12 +134,12 @@ class Ordered:
         more = grown - len(self.count)
         if more:
             self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
-            self.earliest = _wider(self.earliest, more, NEVER)
-            self.latest = _wider(self.latest, more, LONG_AGO)
-            self.after = _wider(self.after, more, LONG_AGO)
-            self.skipped = _wider(self.skipped, more, 0)
-            self.seen_from = _wider(self.seen_from, more, 0)
-            self.begun = _wider(self.begun, more, NEVER)
+            self.earliest = wider(self.earliest, more, NEVER)
+            self.latest = wider(self.latest, more, LONG_AGO)
+            self.after = wider(self.after, more, LONG_AGO)
+            self.skipped = wider(self.skipped, more, 0)
+            self.seen_from = wider(self.seen_from, more, 0)
+            self.begun = wider(self.begun, more, NEVER)
             self.has_begun = np.concatenate([self.has_begun, np.zeros((len(self.specs), more), np.bool_)], axis=1)
             self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
         self.slices.add_keys(grown)
@@ -451,7 +451,8 @@ class Ordered:
         return horizon
 
 
-def _wider(matrix: Array, more: int, fill: int) -> Array:
+def wider(matrix: Array, more: int, fill: int) -> Array:
+    """A matrix by key, with room for more keys."""
     return np.concatenate([matrix, np.full((len(matrix), more), fill, np.int64)], axis=1)
 
 

@@ -38,7 +38,7 @@ from windlass.operator.emitted import (
     Rows,
 )
 from windlass.operator.lift import Lift
-from windlass.operator.ordered import Completed, Ordered, run_of
+from windlass.operator.ordered import Completed, Ordered, run_of, wider
 from windlass.operator.plan import Plan
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty
@@ -86,10 +86,10 @@ class Replay:
             self.position = np.concatenate([self.position, np.zeros(more, np.int64)])
             none = np.full((len(self.closed), more, 3), LONG_AGO, np.int64)
             self.closed = np.concatenate([self.closed, none], axis=1)
-            self.highest = _wider(self.highest, more, LONG_AGO)
-            self.resume = _wider(self.resume, more, 0)
-            self.own = _wider(self.own, more, 0)
-            self.behind = _wider(self.behind, more, LONG_AGO)
+            self.highest = wider(self.highest, more, LONG_AGO)
+            self.resume = wider(self.resume, more, 0)
+            self.own = wider(self.own, more, 0)
+            self.behind = wider(self.behind, more, LONG_AGO)
             fresh = np.full((len(self.frontier), more, 2), LONG_AGO, np.int64)
             if self.watermark != LONG_AGO:
                 fresh[:, :, 0] = self.watermark - self.lateness  # a key without windows
@@ -429,7 +429,3 @@ def _replaced(carry: Array, saved: Array, keys: Array) -> Array:
     """A carry with the rows of some keys put back."""
     mine = np.concatenate([carry[~np.isin(carry[:, 0], keys)], saved[np.isin(saved[:, 0], keys)]])
     return mine[np.argsort(mine[:, 0], kind="stable")]
-
-
-def _wider(matrix: Array, more: int, fill: int) -> Array:
-    return np.concatenate([matrix, np.full((len(matrix), more), fill, np.int64)], axis=1)

@@ -31,7 +31,7 @@ from windlass.operator.plan import Plan
 from windlass.operator.replay import holds
 from windlass.operator.revisions import Revisions
 from windlass.operator.tuples import Tuples
-from windlass.slicing import edges, general, instructions
+from windlass.slicing import cutty, edges, general, instructions
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.slices import HI, Slices
 from windlass.windows.session import SessionGap
@@ -61,7 +61,7 @@ class Sliced:
         self.keys = 0
         # Only where empty windows are counted: the first event of each key, by specification, because an event may
         # come too late for one and not for another, and the last.
-        self.empty = (self.specs[:, general.EMIT_EMPTY] != 0) & (self.specs[:, general.PERIOD] > 0)
+        self.empty = (self.specs[:, cutty.EMIT_EMPTY] != 0) & (self.specs[:, cutty.PERIOD] > 0)
         apart = len(self.specs) if self.empty.any() else 0
         self.earliest = np.empty((apart, 0), np.int64)
         self.started = np.empty((apart, 0), np.bool_)  # whether the first event was final at the last watermark
@@ -219,7 +219,7 @@ class Sliced:
         keys = len(self.latest)
         late_from, late_upto = np.full(keys, NEVER, np.int64), np.full(keys, LONG_AGO, np.int64)
         general.note_times()(cut, late_from[np.newaxis], late_upto)
-        size = (self.specs[:, general.STEP] * self.specs[:, general.ENDS])[:, np.newaxis]
+        size = (self.specs[:, cutty.STEP] * self.specs[:, cutty.ENDS])[:, np.newaxis]
         after = np.maximum(late_from, before - self.lateness)[np.newaxis, :].repeat(len(self.specs), axis=0)
         some = late_upto != LONG_AGO
         upto = np.where(
@@ -238,7 +238,7 @@ class Sliced:
             there = np.zeros(len(found), np.bool_)
             for d in np.flatnonzero(empty):
                 mine = spec == d
-                o, p = int(self.specs[d, general.ORIGIN]), int(self.specs[d, general.PERIOD])
+                o, p = int(self.specs[d, cutty.ORIGIN]), int(self.specs[d, cutty.PERIOD])
                 if p > 0:
                     had = known_from[d, key[mine]]
                     held = had != NEVER

@@ -4,8 +4,8 @@
     slices      ───s0─┼────s1──┊─┼──s2──       the window that ends at ┊ is s0 ⊕ (what s1 holds so far)
 
 An end is no edge: when a window ends, the slice that is open then holds just the events up to there, because events
-come in order. So a window's answer is taken in the middle of the folding, and there are never more slices than
-windows that have begun and not ended. Everything here counts in positions, an event's number in its key's order;
+come in order. So a window's answer is taken in the middle of the folding, and a single
+window never needs more slices than it has open windows. (With several, a slice stays while any older one is needed.) Everything here counts in positions, an event's number in its key's order;
 a window is a range of them. In which measure a window was defined no longer matters, so windows over time, counts
 and columns share slices (Cutty, Figure 6).
 

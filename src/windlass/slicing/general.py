@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from windlass.kernels import compiled
+from windlass.slicing.cutty import EMIT_EMPTY, ENDS, ORIGIN, PERIOD, STEP
 from windlass.slicing.edges import LONG_AGO, NEVER, last_edge, next_edge
 from windlass.slicing.instructions import ANSWER, FOLD, MERGE, REPAIR
 from windlass.slicing.slices import (
@@ -48,8 +49,7 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 # Columns of a slice of a batch, before it is settled.
 KEY, CELL_START, CELL_END, EARLIEST, LATEST, ROW, STOP_ROW = range(7)
 
-# Columns of a periodic specification, and of a window that is found.
-ORIGIN, PERIOD, STEP, ENDS, EMIT_EMPTY = 0, 1, 2, 3, 6
+# Columns of a window that is found.
 WINDOW, OWNER, FROM, UPTO, LOW, HIGH, ALTERED, KNOWN = range(8)
 
 
