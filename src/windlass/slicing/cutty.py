@@ -5,9 +5,9 @@
 
 An end is no edge: when a window ends, the slice that is open then holds just the events up to there, because events
 come in order. So a window's answer is taken in the middle of the folding, and a single
-window never needs more slices than it has open windows. (With several, a slice stays while any older one is needed.) Everything here counts in positions, an event's number in its key's order;
-a window is a range of them. In which measure a window was defined no longer matters, so windows over time, counts
-and columns share slices (Cutty, Figure 6).
+window never needs more slices than it has open windows. (With several, a slice stays while any older one is needed.)
+Everything here counts in positions, an event's number in its key's order; a window is a range of them. In which
+measure a window was defined no longer matters, so windows over time, counts and columns share slices (Cutty, Figure 6).
 
 The steps, for a run of events: mark where windows begin (`mark_begins`, and discretizers), append the slices
 (`append`), enumerate the windows that periodic specifications have completed (`complete`), and write the program that
