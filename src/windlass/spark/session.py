@@ -1,0 +1,147 @@
+"""A Spark session that Windlass runs well on, in one process and without a word of configuration.
+
+    spark = windlass.spark.session()                                        # all cores of this machine
+    spark = windlass.spark.session(config={"spark.driver.memory": "8g"})    # what you set wins
+
+A session that is already running is returned as it is, as `SparkSession.builder.getOrCreate` does; it has to be one
+that can run Windlass.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from windlass.errors import InvalidArgument
+from windlass.spark.generator import register
+from windlass.spark.java import java_home
+
+__all__ = ["check", "session"]
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+# Times are of a micro-batch of the pipeline's shape on two cores: median of 20, a source of 1000 rows, 4 buckets.
+_SETTINGS = {
+    # Keyed state of one's own (transformWithState) exists on this provider only.
+    PROVIDER: ROCKSDB,
+    # A commit writes what changed rather than a snapshot of the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Rows cross to Python in Arrow batches; large ones cost less a row. (Spark cuts at 256 MiB in any case.)
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Windows are cut in UTC, and what is shown should be what was cut.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # From the first line on; spark.log.level and setLogLevel come after the first warnings.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+}
+
+# Of a session within this process only.
+_LOCAL = {
+    # Nothing listens beyond this machine.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # The driver is everything here, and 1g, the default, is soon used up by state and Arrow buffers.
+    "spark.driver.memory": "2g",
+}
+
+
+def session(
+    app_name: str = "windlass", *, master: str = "local[*]", config: Mapping[str, object] | None = None
+) -> SparkSession:
+    """The running Spark session, or a new one on `master`, with `config` on top of Windlass's settings."""
+    chosen = {key: _text(value) for key, value in (config or {}).items()}
+    if SparkContext._active_spark_context is not None:
+        # `getOrCreate` without settings changes none; with settings, those that can still be changed.
+        spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+        check(spark)
+    else:
+        local = master.startswith("local")
+        settings = _SETTINGS | (_LOCAL if local else {})
+        if cores := _cores(master):
+            # More partitions of state than cores only add to the fixed cost of a micro-batch.
+            settings["spark.sql.shuffle.partitions"] = str(cores)
+        _prepare(chosen, local=local)
+        builder = SparkSession.builder.appName(app_name).master(master)
+        spark = builder.config(map=dict(settings | chosen)).getOrCreate()
+        check(spark)
+    register(spark)
+    return spark
+
+
+def check(spark: SparkSession) -> None:
+    """Refuse a session that cannot run Windlass, and say what to set."""
+    if not hasattr(spark, "_jsparkSession"):
+        raise InvalidArgument(
+            "Windlass runs in classic Spark sessions, and this one is of Spark Connect: unset SPARK_REMOTE and "
+            "spark.api.mode, or make the session with windlass.spark.session()"
+        )
+    provider = spark.conf.get(PROVIDER)
+    if not provider or not provider.endswith(".RocksDBStateStoreProvider"):
+        raise InvalidArgument(
+            f"Windlass keeps its state in RocksDB, but this session has {PROVIDER} = {provider}: "
+            f"spark.conf.set({PROVIDER!r}, {ROCKSDB!r}), or make the session with windlass.spark.session()"
+        )
+    context = spark.sparkContext
+    if str(context.master).startswith("local") and (trouble := _trouble(context.pythonExec)):
+        raise InvalidArgument(
+            f"this session runs Python code with {context.pythonExec!r}, {trouble}: stop it, set PYSPARK_PYTHON to "
+            f"{sys.executable!r} and start anew, or make the session with windlass.spark.session()"
+        )
+
+
+def _prepare(chosen: Mapping[str, str], *, local: bool) -> None:
+    """What has to be in the environment when the JVM starts: a Java, and the Python of the workers."""
+    # Not on a user's own choice: Spark's setting or variable for both, or the variable for the driver.
+    if "spark.pyspark.python" not in chosen:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "spark.pyspark.driver.python" not in chosen:
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if SparkContext._gateway is None:  # a JVM outlives the sessions in it
+        os.environ["JAVA_HOME"] = str(java_home())
+        if local:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks for an address, and says so
+
+
+def _cores(master: str) -> int | None:
+    """How many tasks a local master runs at once."""
+    if not master.startswith("local"):
+        return None
+    inside = master.removeprefix("local").strip("[]").split(",")[0]
+    if inside == "*":
+        return os.cpu_count() or 1
+    return int(inside) if inside.isdigit() else 1
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def _trouble(python: str) -> str | None:
+    """What is wrong with the interpreter of the workers, if it is not the one we run in."""
+    found = shutil.which(python)
+    if found is None:
+        return "which is not there"
+    if Path(found) == Path(sys.executable):
+        return None
+    run = subprocess.run([found, "-c", _PROBE], capture_output=True, text=True, check=False)
+    if run.returncode:
+        return "which cannot import windlass"
+    if run.stdout.split()[-1:] != [f"{sys.version_info[0]}.{sys.version_info[1]}"]:
+        return "which is another version of Python"
+    return None
+
+
+_PROBE = "import sys, pyarrow, windlass; print('%d.%d' % sys.version_info[:2])"
