@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import windlass
@@ -36,6 +36,7 @@ def table(ts: list[int], first: int) -> pa.Table:
 
 
 @settings(max_examples=60, deadline=None)
+@example([0, 1, 1, 0], 0, 1, 0, 1)  # the second 1 is final when it comes, and must wait for the next watermark
 @given(times, st.integers(0, 10), st.integers(1, 7), st.integers(0, 9), st.integers(1, 12))
 def test_as_if_a_watermark_came_after_each_event(
     ts: list[int], delay: int, every: int, lateness: int, size: int

@@ -104,6 +104,10 @@ class Events:
     def __len__(self) -> int:
         return len(self.ts)
 
+    def count(self, which: Array) -> int:
+        """How many events these rows are."""
+        return len(which)
+
     def column(self, name: str) -> Column:
         """A column of values to aggregate. One of nothing but nulls has the type null, until a batch tells its type."""
         if name not in self._read:

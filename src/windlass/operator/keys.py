@@ -356,6 +356,21 @@ def _bytes(array: pa.Array, type_: pa.DataType) -> _Bytes:
     return _Bytes(_buffer(array, 2, np.uint8), _read_only(offsets.astype(np.int64, copy=False)), _valid(array))
 
 
+def raw_words(array: pa.Array) -> tuple[Array | None, Array]:
+    """The values of a key column as words, and which are not null (empty: all); None if they are bytes."""
+    if _is_bytes(array.type):
+        return None, _NONE
+    words = _words(array) if not pa.types.is_null(array.type) else _nulls(len(array), None)
+    assert isinstance(words, _Words)
+    return words.values, words.valid
+
+
+def raw_bytes(array: pa.Array) -> tuple[Array, Array, Array]:
+    """The bytes of a key column, where each value's begin and end, and which are not null."""
+    found = _bytes(array, array.type)
+    return found.data, found.offsets, found.valid
+
+
 def _buffer(array: pa.Array, k: int, dtype: Any, count: int = -1, first: int = 0) -> Array:
     buffer = array.buffers()[k]
     if buffer is None or buffer.size == 0 or count == 0:
@@ -591,7 +606,7 @@ def _find_bytes(given: Any, begin: Any, slots: Any, words: Any, stored: Any, hea
         length = offsets[unsigned(i + 1)] - first
         repeated = last_id >= 0 and offsets[unsigned(last + 1)] - offsets[unsigned(last)] == length
         if not (repeated and _same(data, first, data, offsets[unsigned(last)], length)):
-            word = _hash(data, first, length, seed)
+            word = hash_bytes(data, first, length, seed)
             at = _home(word, seed) & mask
             while slots[at, 1] != 0:
                 if slots[at, 0] == word:
@@ -626,7 +641,7 @@ def _eight(data: Any, i: Any) -> Any:
     return w
 
 
-def _hash(data: Any, first: Any, length: Any, seed: Any) -> Any:
+def hash_bytes(data: Any, first: Any, length: Any, seed: Any) -> Any:
     h = unsigned(seed) ^ (unsigned(length) * np.uint64(0x9E3779B97F4A7C15))
     i = first
     while i + 8 <= first + length:

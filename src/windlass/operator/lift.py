@@ -33,13 +33,13 @@ class Lift:
         if self.eager:
             self.tree = _grown(self.monoid, self.tree, len(slices.rows))
 
-    def run(self, program: Array, tuples: Tuples | None, slices: Slices, answers: Columns) -> None:
+    def run(self, program: Array, tuples: Tuples | None, slices: Slices, outside: Columns) -> None:
         """Run a slice program; without tuples, one that folds none."""
         if self.retired:
             return
         self.reserve(slices)
         events = self.events(tuples) if tuples is not None else self.no_events
-        programs.run(self.monoid, program, events, slices.rows, self.pool, self.tree, answers or self.no_answers)
+        programs.run(self.monoid, program, events, slices.rows, self.pool, self.tree, outside or self.no_answers)
 
     @cached_property
     def no_events(self) -> Events:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,8 +25,10 @@ from windlass.operator import state
 from windlass.operator.branch import Branch
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
 from windlass.operator.keys import KeyIndex
+from windlass.operator.plan import Plan
 from windlass.operator.query import Query, check_queries
 from windlass.operator.results import Results
+from windlass.operator.slice_table import SliceTable, Union
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
@@ -84,11 +87,7 @@ class Operator:
         """Take a batch of events. Results come at `advance`. If anything is wrong with the batch, nothing changes."""
         if self._finished:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
-        plans = [branch.plan for branch in self._branches]
-        measures = list(dict.fromkeys(name for plan in plans for name in plan.measures))
-        columns = dict.fromkeys(name for plan in plans for name in (*plan.columns, *plan.window_columns))
-        read = [name for name in columns if name not in measures or any(name in plan.columns for plan in plans)]
-        events = self._reader.read(batch, read, measures)
+        events = self._reader.read(batch, *self._read_by([branch.plan for branch in self._branches]))
         if len(events) == 0:
             return
         if self._in_order:
@@ -108,6 +107,48 @@ class Operator:
             self._arrivals += len(events)
             self._take(tuples, events)
         self._reader.accept(events)
+
+    def bind(self, schema: pa.Schema) -> None:
+        """Fix the types of the columns before the first batch, so that results have them from the start."""
+        plans = [branch.plan for branch in self._branches]
+        events = self._reader.read(schema.empty_table(), *self._read_by(plans))
+        self._prepare(events)
+        self._reader.accept(events)
+
+    @staticmethod
+    def _read_by(plans: Sequence[Plan]) -> tuple[list[str], list[str]]:
+        """The columns that plans aggregate, and those that their windows are defined on."""
+        measures = list(dict.fromkeys(name for plan in plans for name in plan.measures))
+        columns = dict.fromkeys(name for plan in plans for name in (*plan.columns, *plan.window_columns))
+        return [c for c in columns if c not in measures or any(c in plan.columns for plan in plans)], measures
+
+    def process_slices(self, table: pa.Table) -> None:
+        """Take slices that a `Slicer` with the same queries has cut, in place of their events."""
+        if self._finished:
+            raise InvalidArgument("the stream was finished; make another operator for another stream")
+        union = self._union
+        slices = union.read(table)
+        if len(slices) == 0:
+            return
+        known = len(self._keys)
+        ids = self._keys.encode(slices.keys, len(slices))
+        try:
+            tuples = [union.tuples(slices, ids, b) for b in range(len(self._branches))]
+            for branch in self._branches:
+                assert branch.engine is not None
+                branch.engine.add_keys(len(self._keys))
+        except BaseException:
+            self._keys.truncate(known)
+            raise
+        with self._all_or_nothing():
+            self._counters["events"] += int(slices.events.sum())
+            self._counters["batches"] += 1
+            self._greatest = max(self._greatest, int(slices.last.max()))
+            self._take_chunks(tuples, slices, 0, len(slices))
+
+    @cached_property
+    def _union(self) -> Union:
+        return Union(self._branches, self._reader)
 
     def _prepare(self, events: Events) -> list[Tuples]:
         """The events as each branch reads them, checked; keys get their ids."""
@@ -146,12 +187,12 @@ class Operator:
         self._take_chunks(tuples, events, begin, len(events))
         self._greatest, self._next = greatest, watermark
 
-    def _take_chunks(self, tuples: list[Tuples], events: Events, begin: int, stop: int) -> None:
+    def _take_chunks(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
         """A large batch in parts that stay in the cache while they are sorted, cut and folded."""
         for i in range(begin, stop, _CHUNK):
             self._take_rows(tuples, events, i, min(i + _CHUNK, stop))
 
-    def _take_rows(self, tuples: list[Tuples], events: Events, begin: int, stop: int) -> None:
+    def _take_rows(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
         if len(self._branches) == 1 and (
             self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop])
         ):
@@ -185,7 +226,7 @@ class Operator:
             if len(part):
                 engine.take(part, late, refusals)
         if late_any.any():
-            self._counters["late"] += int(late_any.sum())
+            self._counters["late"] += events.count(begin + np.flatnonzero(late_any))
             refused &= late_any
             if refused.any():
                 self._expire(events, begin + np.flatnonzero(refused))
@@ -193,7 +234,7 @@ class Operator:
     def _in_time(self, ts: Array) -> bool:
         return int(ts.min()) > self._watermark
 
-    def _expire(self, events: Events, which: Array) -> None:
+    def _expire(self, events: Events | SliceTable, which: Array) -> None:
         rows = events.rows(which)
         reason = (
             f"late: the watermark is {self._shown(self._watermark)}, the allowed lateness {self._lateness}; "
@@ -202,7 +243,7 @@ class Operator:
         if "reason" in rows.column_names:  # the user's own column of that name
             rows = rows.rename_columns(["reason_" if name == "reason" else name for name in rows.column_names])
         self._expired.append(rows.append_column("reason", pa.array([reason] * len(rows), pa.string())))
-        self._counters["expired"] += len(rows)
+        self._counters["expired"] += events.count(which)
 
     def late(self) -> pa.Table:
         """The events that came too late for every query, with the reason, and forget them."""
@@ -316,6 +357,7 @@ class Operator:
         if self._finished:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
         since = max(self._greatest, self._watermark) if self._in_order else self._greatest
+        self.__dict__.pop("_union", None)
         self._branches.append(Branch([query], self._in_order, self._store, bool(self._keys.names), since))
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
@@ -327,6 +369,7 @@ class Operator:
             raise InvalidArgument(f"there is no query {name!r}; there are {[query.name for query in self.queries]}")
         if len(self.queries) == 1:
             raise InvalidArgument(f"{name!r} is the only query; an operator needs one")
+        self.__dict__.pop("_union", None)
         for branch in self._branches:
             branch.remove(name)
         self._branches = [branch for branch in self._branches if branch.queries]

@@ -104,7 +104,8 @@ class Sliced:
         w = self.watermark
         if w == LONG_AGO:
             return np.zeros(len(events), np.bool_)
-        return np.asarray(events.ts <= w if self.has_sequence else events.ts < w)
+        last = events.ts if events.last is None else events.last
+        return np.asarray(last <= w if self.has_sequence else last < w)
 
     def accepted(self, events: Tuples, late: Array) -> Array:
         accepted = np.ones((len(self.plan.findings), len(events)), np.bool_)
@@ -143,7 +144,9 @@ class Sliced:
         key, ts = events.key, events.ts
         laid = edges.laid_out(self.edges, int(ts.min()), int(ts.max()), len(ts))
         cut = np.empty((len(ts), 7), np.int64)
-        n = int(general.cut()(key, ts, self.edges, np.empty(0, np.int64) if laid is None else laid, self.gap, cut))
+        last = ts if events.last is None else events.last
+        places = np.empty(0, np.int64) if laid is None else laid
+        n = int(general.cut()(key, ts, last, self.edges, places, self.gap, cut))
         cut = cut[:n]
         owner = cut[:, general.KEY]
         first = np.flatnonzero(np.diff(owner, prepend=-1))
@@ -152,11 +155,19 @@ class Sliced:
         program = np.empty((2 * n + len(s), instructions.WIDTH), np.int64)
         arguments = (s.directory, s.rows, s.free, s.free_count, self.epoch, program)
         length, s.free_count = general.settle()(cut, n, self.gap, self.watermark, self.lateness, *arguments)
-        for lift in self.lifts:
-            lift.run(program[:length], events, s, ())
+        self._run(program[:length], events)
         if self.empty.any():
             self._note_times(cut, events, refusals)
         return cut
+
+    def _run(self, program: Array, events: Tuples) -> None:
+        if events.last is not None:
+            program[program[:, 0] == instructions.FOLD, 0] = instructions.ABSORB
+        for i, lift in enumerate(self.lifts):
+            if events.last is None:
+                lift.run(program, events, self.slices, ())
+            else:
+                lift.run(program, None, self.slices, events.partials[i])
 
     def _fold_late(self, events: Tuples, refusals: Array) -> Array:
         """Fold late events; first those that most sessions refuse: they are closed when the others come beside them."""
@@ -186,8 +197,15 @@ class Sliced:
         parts = []
         if self.pending:
             known_from = self.earliest.copy()
-            refusals = np.concatenate([refused for _, refused in self.pending], axis=1)
-            cut = self._fold_late(Tuples.concat([events for events, _ in self.pending]), refusals)
+            cuts = []
+            for cut_elsewhere in (False, True):
+                some = [
+                    (events, refused) for events, refused in self.pending if (events.last is not None) == cut_elsewhere
+                ]
+                if some:
+                    refusals = np.concatenate([refused for _, refused in some], axis=1)
+                    cuts.append(self._fold_late(Tuples.concat([events for events, _ in some]), refusals))
+            cut = np.concatenate(cuts)
             self.pending = []
             again[cut[:, general.KEY]] = True
             parts.append(self._altered(before, cut, known_from))

@@ -3,16 +3,20 @@
 `key` (id), `ts`, `seq` (what orders events of one time) and `arrival` (a number of its own for each event) are always
 there; the rest are the columns that aggregates and windows read, `valid` masks where a value may be null, and the masks
 of predicates, which are evaluated once, when an event arrives.
+
+Slices that were cut elsewhere look the same: `ts` is the time of the first event, `last` of the last, and there are
+`partials` (by lift) in place of columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from windlass.aggregates.monoid import Columns
 from windlass.slicing.sorting import order_of
 
 Array = np.ndarray[Any, Any]
@@ -27,6 +31,8 @@ class Tuples:
     columns: dict[str, Array] = field(default_factory=dict)
     valid: dict[str, Array] = field(default_factory=dict)  # only of columns that have held a null
     masks: list[Array] = field(default_factory=list)
+    last: Array | None = None
+    partials: list[Columns] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -34,7 +40,7 @@ class Tuples:
     def without_order(self) -> Tuples:
         """The same events, once it no longer matters how they compare: without `seq` and `arrival`."""
         none = np.empty(0, np.int64)
-        return Tuples(self.key, self.ts, none, none, self.columns, self.valid, self.masks)
+        return replace(self, seq=none, arrival=none)
 
     def take(self, rows: Array | slice) -> Tuples:
         if len(self.seq) == 0:
@@ -49,6 +55,8 @@ class Tuples:
             {name: values[rows] for name, values in self.columns.items()},
             {name: values[rows] for name, values in self.valid.items()},
             [mask[rows] for mask in self.masks],
+            None if self.last is None else self.last[rows],
+            [tuple(column[rows] for column in columns) for columns in self.partials],
         )
 
     def order(self, keys: int) -> Array | None:
@@ -76,6 +84,8 @@ class Tuples:
                 for name in sorted(nullable)
             },
             [np.concatenate([p.masks[i] for p in parts]) for i in range(len(parts[0].masks))],
+            None if parts[0].last is None else np.concatenate([p.last for p in parts if p.last is not None]),
+            [_joined([p.partials[i] for p in parts]) for i in range(len(parts[0].partials))],
         )
 
     def copy(self) -> Tuples:
@@ -89,3 +99,7 @@ class Tuples:
             {name: values.copy() for name, values in self.valid.items()},
             [mask.copy() for mask in self.masks],
         )
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -52,7 +52,8 @@ class Watermarks:
 def segments(
     ts: Array, greatest: int, watermark: int, delay: int, every: int
 ) -> tuple[list[tuple[int, int]], int, int]:
-    """Where a batch must be interrupted by a watermark: (row, watermark before it), because an event is late then.
+    """Where a batch must be interrupted by a watermark: (row, watermark before it), because an event is late then, or
+    just final: it must not be there yet when the windows that the watermark completes come out.
 
     Also gives the greatest time and the watermark after the batch.
     """
@@ -63,7 +64,7 @@ def segments(
     before = marks[:-1]
     if greatest == LONG_AGO:
         before = np.concatenate([[watermark], marks[1:-1]])
-    late = np.flatnonzero((ts < before) & (before > watermark))
+    late = np.flatnonzero((ts <= before) & (before > watermark))
     cuts: list[tuple[int, int]] = []
     if len(late):
         values, first = np.unique(before[late], return_index=True)

@@ -55,9 +55,12 @@ WINDOW, OWNER, FROM, UPTO, LOW, HIGH, ALTERED, KNOWN = range(8)
 
 @cache
 def cut() -> Any:
-    """`cut(key, ts, progressions, edges, gap, out)`: the slices of a batch in order. Returns how many."""
+    """`cut(key, first, latest, progressions, edges, gap, out)`: the slices of a batch in order. Returns how many.
 
-    def cut_batch(key: Any, ts: Any, progressions: Any, edges: Any, gap: Any, out: Any) -> Any:
+    A row is an event, or events of one cell that were put together elsewhere: from `first` to `latest`.
+    """
+
+    def cut_batch(key: Any, ts: Any, latest: Any, progressions: Any, edges: Any, gap: Any, out: Any) -> Any:
         n, i = 0, 0
         lo = 0
         while i < len(ts):
@@ -78,9 +81,9 @@ def cut() -> Any:
                             hi = middle
                 start = edges[lo - 1] if lo > 0 else last_edge(progressions, first)
                 end = edges[lo] if lo < len(edges) else next_edge(progressions, first)
-            j, last = i + 1, first
+            j, last = i + 1, latest[i]
             while j < len(ts) and key[j] == k and ts[j] < end and ts[j] - last <= gap:
-                last = ts[j]
+                last = max(last, latest[j])
                 j += 1
             out[n, KEY] = k
             out[n, CELL_START] = start

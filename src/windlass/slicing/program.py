@@ -4,6 +4,7 @@ Cutting, splitting, merging and finding slices never looks at a partial's value.
 number of aggregates, and leaves a program, a row of integers an instruction:
 
     FOLD    slot  i  stop  fresh        slot ← slot ⊕ lift(event i) ⊕ … ⊕ lift(event stop - 1); fresh: slot held nothing
+    ABSORB  slot  i  stop  fresh        the same of partials that came from elsewhere, i … stop - 1
     MERGE   slot  other                 slot ← slot ⊕ other
     REPAIR  base  capacity  a  b  lo  hi  the tree over a key's slices lo:hi, of which a:b are new or changed
     ANSWER  row   base  capacity  p  q    answer ← the partial of the slices p:q of the key whose slices begin at base
@@ -26,7 +27,7 @@ from windlass.aggregates import evaluation
 from windlass.aggregates.evaluation import Events
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors, unsigned
-from windlass.slicing.instructions import FOLD, MERGE, REPAIR
+from windlass.slicing.instructions import ABSORB, FOLD, MERGE, REPAIR
 from windlass.slicing.slices import SLOT
 
 Function = Callable[..., Any]
@@ -34,15 +35,16 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def run(
-    m: Monoid, program: Integers, events: Events, rows: Integers, pool: Columns, tree: Columns, answers: Columns
+    m: Monoid, program: Integers, events: Events, rows: Integers, pool: Columns, tree: Columns, outside: Columns
 ) -> None:
-    """Run a program on one aggregate's partials: `pool` by slot, `tree` by node, `answers` by row.
+    """Run a program on one aggregate's partials: `pool` by slot, `tree` by node.
 
-    `rows` are the slices' own rows, which say in what slot each one's partial is. `events[1]` says which events count
-    (nulls and filtered ones do not); empty: all of them.
+    `outside` are partials by row: answers that are written, or what is absorbed. `rows` are the slices' own rows, which
+    say in what slot each one's partial is. `events[1]` says which events count (nulls and filtered ones do not); empty:
+    all of them.
     """
     if len(program):
-        _kernel(m)(program, events, rows, pool, tree, answers)
+        _kernel(m)(program, events, rows, pool, tree, outside)
 
 
 def _kernel(m: Monoid) -> Function:
@@ -68,7 +70,7 @@ def _compiled_kernel(m: Monoid) -> Function:
             acc = combine(acc, lift(*load_event(events[0], j)))
         return acc
 
-    def program_loop(program: Any, events: Any, rows: Any, pool: Any, tree: Any, answers: Any) -> Any:
+    def program_loop(program: Any, events: Any, rows: Any, pool: Any, tree: Any, outside: Any) -> Any:
         for t in range(program.shape[0]):
             op, a, b = program[t, 0], program[t, 1], program[t, 2]
             if op == FOLD:
@@ -80,12 +82,17 @@ def _compiled_kernel(m: Monoid) -> Function:
                     store(pool, a, fold_all(events, b + 1, stop, lift(*load_event(events[0], b))))
                 else:
                     store(pool, a, fold_all(events, b, stop, load(pool, a)))
+            elif op == ABSORB:
+                acc = load(outside, b) if program[t, 4] else combine(load(pool, a), load(outside, b))
+                for j in range(b + 1, program[t, 3]):
+                    acc = combine(acc, load(outside, j))
+                store(pool, a, acc)
             elif op == MERGE:
                 store(pool, a, combine(load(pool, a), load(pool, b)))
             elif op == REPAIR:
                 repair(rows, pool, tree, a, b, program[t, 3], program[t, 4], program[t, 5], program[t, 6])
             else:
-                store(answers, a, answer(rows, pool, tree, b, program[t, 3], program[t, 4], program[t, 5]))
+                store(outside, a, answer(rows, pool, tree, b, program[t, 3], program[t, 4], program[t, 5]))
 
     return program_loop
 
@@ -96,7 +103,7 @@ def _gathering_kernel(m: Monoid) -> Function:
     load, store = accessors(m.fields)
     repair, answer = _repair(m), _answer(m)
 
-    def program_loop(program: Any, events: Any, rows: Any, pool: Any, tree: Any, answers: Any) -> Any:
+    def program_loop(program: Any, events: Any, rows: Any, pool: Any, tree: Any, outside: Any) -> Any:
         columns, counts, _ = events
         for op, a, b, c, d, e, f in program.tolist():
             if op == FOLD:
@@ -105,12 +112,17 @@ def _gathering_kernel(m: Monoid) -> Function:
                     taken = tuple(column[counts[b:c]] for column in taken)
                 part = gather(*taken) if len(counts) == 0 or counts[b:c].any() else identity()  # type: ignore[misc]
                 store(pool, a, part if d else combine(load(pool, a), part))
+            elif op == ABSORB:
+                acc = load(outside, b) if d else combine(load(pool, a), load(outside, b))
+                for j in range(b + 1, c):
+                    acc = combine(acc, load(outside, j))
+                store(pool, a, acc)
             elif op == MERGE:
                 store(pool, a, combine(load(pool, a), load(pool, b)))
             elif op == REPAIR:
                 repair(rows, pool, tree, a, b, c, d, e, f)
             else:
-                store(answers, a, answer(rows, pool, tree, b, c, d, e))
+                store(outside, a, answer(rows, pool, tree, b, c, d, e))
 
     return program_loop
 

@@ -1,0 +1,174 @@
+"""Slices on their way from a slicer to an operator with the same queries: a table, a row a slice.
+
+    key columns │ first  last │ events │ one column for each field of each partial
+                  times of its    how
+                  events          many
+
+Columns go by their places. Fields that are arrays travel as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.monoid import Columns
+from windlass.aggregates.sums import count
+from windlass.aggregates.values import to_arrow
+from windlass.errors import InvalidArgument
+from windlass.kernels import Field
+from windlass.operator.answers import Answers
+from windlass.operator.branch import Branch
+from windlass.operator.events import Reader
+from windlass.operator.lift import lowered
+from windlass.operator.plan import Kept, Plan
+from windlass.operator.query import Query
+from windlass.operator.tuples import Tuples
+
+Array = np.ndarray[Any, Any]
+
+COUNTING = "\0events"
+
+
+@dataclass(frozen=True)
+class SliceTable:
+    """Slices that were cut elsewhere."""
+
+    union: Union
+    keys: list[pa.Array]
+    first: Array
+    last: Array
+    events: Array
+    partials: list[Columns]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def ts(self) -> Array:
+        return self.first
+
+    def count(self, which: Array) -> int:
+        """How many events these rows are."""
+        return int(self.events[which].sum())
+
+    def rows(self, which: Array) -> pa.Table:
+        """Some of the slices for a reader: their keys, when and how many their events were, and what each query would
+        answer for a window of just these."""
+        chosen = to_arrow(which.astype(np.int64, copy=False), None, pa.int64())
+        time = self.union.reader.time_type or pa.int64()
+        extent = [
+            to_arrow(np.ascontiguousarray(t[which]), None, pa.int64()).view(time) for t in (self.first, self.last)
+        ]
+        extent.append(to_arrow(self.events[which], None, pa.int64()))
+        names = [*self.union.reader.key, "slice"]
+        columns = [key.take(chosen) for key in self.keys]
+        columns.append(pa.StructArray.from_arrays(extent, ["first", "last", "events"]))
+        partials = [tuple(column[which] for column in columns) for columns in self.partials]
+        for query, answers in self.union.lowered(partials, len(which)):
+            names.append(query.name)
+            columns.append(pa.StructArray.from_arrays(answers, list(query.columns)))
+        return pa.Table.from_arrays(columns, names)
+
+
+class Union:
+    """What a slicer that was made with all of an operator's queries keeps, and where each branch finds its part of it.
+
+    Queries that were added later have branches of their own, with plans of their own; a slicer has one plan.
+    """
+
+    def __init__(self, branches: Sequence[Branch], reader: Reader) -> None:
+        self.reader, self.branches = reader, branches
+        queries = [query for branch in branches for query in branch.queries]
+        self.plan = Plan([*queries, counting(queries)], reader.unit, False, "lazy", bool(reader.key))
+        self.monoids = self.plan.resolve(reader.types)
+        self.answers = Answers(self.plan, self.monoids, reader.types)
+        self.places = [[self._place(branch.plan, kept) for kept in branch.plan.kept] for branch in branches]
+
+    def _place(self, plan: Plan, kept: Kept) -> int | None:
+        """Where a partial of a branch is; None if only queries that were removed have asked for it."""
+        where = None if kept.where is None else plan.predicates[kept.where]
+        for i, mine in enumerate(self.plan.kept):
+            if mine.aggregate == kept.aggregate and (
+                where is None if mine.where is None else self.plan.predicates[mine.where] == where
+            ):
+                return i
+        return None
+
+    def read(self, table: pa.Table) -> SliceTable:
+        """The slices of a table that a slicer with these queries has written."""
+        keys = len(self.reader.key)
+        expected = keys + 3 + sum(len(m.fields) for m in self.monoids)
+        if table.num_columns != expected:
+            raise InvalidArgument(
+                f"the slices have {table.num_columns} columns, these queries need {expected}; "
+                "slices are for an operator with the queries of the slicer that made them"
+            )
+        columns = [_whole(column) for column in table.columns]
+        first, last, events = (np.array(column) for column in columns[keys : keys + 3])
+        at, partials = keys + 3, []
+        for m in self.monoids:
+            partials.append(tuple(_unpacked(columns[at + i], field) for i, field in enumerate(m.fields)))
+            at += len(m.fields)
+        return SliceTable(self, columns[:keys], first, last, events, partials)
+
+    def tuples(self, slices: SliceTable, ids: Array, b: int) -> Tuples:
+        """The slices as a branch takes them."""
+        engine = self.branches[b].engine
+        if engine is None or not self.branches[b].plan.general:
+            raise InvalidArgument("these queries need the events themselves, not slices of them")
+        partials = [
+            lift.monoid.allocate(len(slices)) if place is None else slices.partials[place]
+            for place, lift in zip(self.places[b], engine.lifts, strict=True)
+        ]
+        order = np.arange(len(slices))
+        return Tuples(ids, slices.first, order, order, last=slices.last, partials=partials)
+
+    def lowered(self, partials: Sequence[Columns], rows: int) -> Iterator[tuple[Query, list[pa.Array]]]:
+        for members, lowering in zip(self.answers.groups, self.answers.lowering, strict=True):
+            values = [lowered(monoid, partials[kept], rows) for kept, monoid in lowering]
+            for q in members:
+                if self.plan.queries[q].name != COUNTING:
+                    yield self.plan.queries[q], values
+
+
+def counting(queries: Sequence[Query]) -> Query:
+    """A query of the slicer's own: how many events a slice has."""
+    return Query(COUNTING, queries[0].window, count())
+
+
+def written(keys: Sequence[Any], first: Array, last: Array, events: Any, partials: Sequence[Columns]) -> pa.Table:
+    times = [to_arrow(np.ascontiguousarray(t), None, pa.int64()) for t in (first, last)]
+    fields = [_packed(column) for columns in partials for column in columns]
+    arrays = [*keys, *times, events, *fields]
+    return pa.Table.from_arrays(arrays, [str(i) for i in range(len(arrays))])
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _packed(column: Array) -> pa.Array:
+    if column.ndim == 1 and column.dtype != np.bool_:
+        return to_arrow(np.ascontiguousarray(column), None, pa.from_numpy_dtype(column.dtype))
+    width = int(column.dtype.itemsize * np.prod(column.shape[1:], dtype=np.int64))
+    data = pa.py_buffer(np.ascontiguousarray(column))
+    return pa.Array.from_buffers(pa.binary(width), len(column), [None, data])
+
+
+def _unpacked(array: pa.Array, field: Field) -> Array:
+    packed = field.shape != () or field.dtype == np.bool_
+    expected = pa.binary(field.nbytes) if packed else pa.from_numpy_dtype(field.dtype)
+    if array.type != expected:
+        raise InvalidArgument(f"a partial of the slices is of {array.type}, the queries need {expected}")
+    raw = array.buffers()[1]
+    if raw is None or len(array) == 0:
+        return field.allocate(0)
+    begin = array.offset * field.nbytes
+    values = field.allocate(len(array))  # memory of its own: kernels are compiled for arrays that can be written
+    values.reshape(-1).view(np.uint8)[:] = np.frombuffer(raw, np.uint8)[begin : begin + values.nbytes]
+    return values

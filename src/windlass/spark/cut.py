@@ -1,0 +1,114 @@
+"""The first stage, on each partition: events become a few blocks, each for one bucket.
+
+    Arrow batches ──► cut and pre-aggregate ──► split by bucket ──► (bucket, partition, number, block)
+                      (or as they are)
+
+Where the queries need the events themselves, these are shipped, in blocks. A block says which partition it comes from
+and its number there, so events that have the same time keep their order whatever way the exchange took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from windlass.spark.blocks import EVENTS, REFUSED, SLICES, packed
+from windlass.spark.buckets import bucket_of, labels
+from windlass.spark.job import Job
+
+CUT_SCHEMA = "bucket int, partition int, number int, block binary"
+
+_ROWS = 1 << 20  # events in a block, at most
+_SLICES = 1 << 18  # slices in a block, at most
+_NOTHING = b""
+
+
+def cut(job: Job, heartbeat: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow`.
+
+    `heartbeat`: the first partition sends a block, if only an empty one, to every bucket. So all of them are there from
+    the first batch on, and hear of every watermark.
+    """
+
+    def cut_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        silent = set(range(job.buckets)) if heartbeat and partition == 0 else set()
+        number = 0
+        for number, (bucket, block) in enumerate(_blocks(job, batches)):
+            silent.discard(bucket)
+            yield _row(labels(job.buckets)[bucket], partition, number, block)
+        for bucket in sorted(silent):
+            yield _row(labels(job.buckets)[bucket], partition, number, _NOTHING)
+
+    return cut_partition
+
+
+def _row(label: int, partition: int, number: int, block: bytes) -> pa.RecordBatch:
+    columns = [pa.array([v], pa.int32()) for v in (label, partition, number)]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array([block], pa.binary())], ["bucket", "partition", "number", "block"]
+    )
+
+
+def _blocks(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    """Buckets and their blocks."""
+    timed = _with_times(job, batches)
+    if job.ships_events is None:
+        slicer = job.slicer()
+        for kind, table in timed:
+            if kind == REFUSED:
+                yield from _split(job, table, REFUSED)
+                continue
+            slicer.process(table)
+            if len(slicer) > _SLICES or 2 * len(slicer) > slicer.events > _ROWS // 16:
+                yield from _split(job, slicer.take(), SLICES)
+        yield from _split(job, slicer.take(), SLICES)
+        return
+    held: list[pa.Table] = []
+    for kind, table in timed:
+        if kind == REFUSED:
+            yield from _split(job, table, REFUSED)
+            continue
+        held.append(table)
+        if sum(part.num_rows for part in held) >= _ROWS:
+            yield from _split(job, pa.concat_tables(held), EVENTS)
+            held = []
+    if held:
+        yield from _split(job, pa.concat_tables(held), EVENTS)
+
+
+def _with_times(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
+    """The columns that are needed; events without a time apart."""
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        table = pa.Table.from_batches([batch])
+        if table.schema != job.schema:
+            table = table.select(job.schema.names).cast(job.schema)
+        if table[job.time].null_count:
+            yield REFUSED, table.filter(pc.is_null(table[job.time]))
+            table = table.filter(pc.is_valid(table[job.time]))
+        if table.num_rows:
+            yield EVENTS, table
+
+
+def _split(job: Job, table: pa.Table, kind: str) -> Iterator[tuple[int, bytes]]:
+    """The rows of each bucket, in the order they have."""
+    if table.num_rows == 0:
+        return
+    if job.buckets == 1:
+        yield 0, packed(table, kind)
+        return
+    keys = table.columns[: len(job.key)] if kind == SLICES else [table[name] for name in job.key]
+    bucket = bucket_of(keys, table.num_rows, job.buckets)
+    order = np.argsort(bucket, kind="stable")
+    bounds = np.searchsorted(bucket[order], np.arange(job.buckets + 1))
+    ordered = table.take(pa.array(order))
+    for b in range(job.buckets):
+        if bounds[b + 1] > bounds[b]:
+            yield b, packed(ordered.slice(bounds[b], bounds[b + 1] - bounds[b]), kind)

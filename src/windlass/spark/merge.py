@@ -1,0 +1,56 @@
+"""The second stage, for each bucket: blocks go into an operator, the watermark moves, rows come out.
+
+`step` is all there is to it, in streaming and in batch: process, in the order of the source, then advance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from windlass.operator.operator import Operator
+from windlass.spark.blocks import EVENTS, SLICES, unpacked
+from windlass.spark.frame import Frame
+
+_NO_TIME = "its time is null"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What comes out of a bucket at one watermark."""
+
+    rows: list[pa.Table]  # of the mixed frame
+    refused: int
+
+
+def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None) -> Step:
+    """Take blocks, then advance to the watermark (microseconds; None: there is none yet)."""
+    rows: list[pa.Table] = []
+    refused = 0
+    for block in blocks:
+        kind, table = unpacked(block)
+        if kind == SLICES:
+            operator.process_slices(table)
+        elif kind == EVENTS:
+            operator.process(table)
+        else:
+            rows.append(frame.of_refused(table, _NO_TIME))
+            refused += table.num_rows
+    if watermark is not None:
+        rows.append(frame.of_results(operator.advance(watermark)))
+    return Step(_with_late(frame, operator, rows), refused)
+
+
+def finish(frame: Frame, operator: Operator, blocks: Iterable[bytes] = ()) -> list[pa.Table]:
+    """Take blocks, then end the stream."""
+    before = step(frame, operator, blocks, None)
+    return [*before.rows, frame.of_results(operator.finish())]
+
+
+def _with_late(frame: Frame, operator: Operator, rows: list[pa.Table]) -> list[pa.Table]:
+    late = operator.late()
+    if late.num_rows:
+        rows.append(frame.of_late(late))
+    return [table for table in rows if table.num_rows]

@@ -1,0 +1,182 @@
+"""`shared_windows`: window queries over a DataFrame, streaming or batch, in one pass.
+
+    any DataFrame ──► cut, pre-aggregate ──► exchange by bucket ──► merge, advance ──► the mixed frame
+                      (each partition)                              (state: RocksDB)
+
+Spark moves blocks, Windlass's operator does the rest: the same one, with the same results, as in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import TimestampNTZType, TimestampType
+
+from windlass.errors import InvalidArgument, UnknownColumn, WrongType
+from windlass.operator.plan import Plan
+from windlass.operator.query import Query, check_queries
+from windlass.spark.blocks import unpacked
+from windlass.spark.cut import CUT_SCHEMA, cut
+from windlass.spark.frame import LATE, Frame, batches
+from windlass.spark.job import Job, Late
+from windlass.spark.merge import finish
+from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, Processor
+from windlass.spark.session import check
+
+__all__ = ["shared_windows"]
+
+_DELAY = "spark.watermarkDelayMs"  # what withWatermark leaves in a column's metadata
+
+
+def shared_windows(
+    events: DataFrame,
+    queries: Query | Iterable[Query],
+    *,
+    time: str,
+    key: str | Sequence[str] | None = None,
+    sequence: str | None = None,
+    allowed_lateness: Any = 0,
+    late: Late = "slices",
+    buckets: int | None = None,
+    name: str = "windlass",
+) -> DataFrame:
+    """All windows of all queries over `events`, as one DataFrame: streaming if `events` is, else batch.
+
+    `time` names the column of event times (of a stream: the one with a watermark), `key` the column or columns whose
+    values have windows of their own, `sequence` one that orders events of the same time. Late events correct windows
+    for `allowed_lateness` after their end; what comes later still is part of the frame, as slices or, with
+    `late="rows"`, as the rows they came as. State is kept in so many `buckets` (default:
+    spark.sql.shuffle.partitions), which is fixed for the life of a checkpoint. `name` is what `observe` reports
+    figures under.
+
+    `results_of(frame, query)` and `late_of(frame)` are views of the frame.
+    """
+    job = _job(events, queries, time, key, sequence, allowed_lateness, late, buckets)
+    frame = Frame(job)
+    schema = frame.spark_schema  # also finds whatever is wrong with types
+    needed = events.select(*(F.col(_quoted(n)) for n in job.schema.names))
+    blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming), CUT_SCHEMA)
+    if not events.isStreaming:
+        return blocks.groupBy("bucket").applyInArrow(_finished(job), schema)
+    outcome = blocks.groupBy("bucket").transformWithStateInPandas(Processor(job), OUTPUT_SCHEMA, "Append", "EventTime")
+    figures = [F.sum(figure).alias(figure) for figure in FIGURES]
+    observed = outcome.observe(name, *figures, F.max("watermark").alias("watermark"))
+    return observed.select("payload").mapInArrow(_opened, schema)
+
+
+def _finished(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The second stage in a batch: everything there is, then the end."""
+
+    def finish_bucket(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = pa.Table.from_batches(list(given))
+        order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("number", "ascending")])
+        blocks = (block.as_buffer() for block in table["block"].take(order))
+        for rows in finish(Frame(job), job.operator(), blocks):
+            yield from batches(rows)
+
+    return finish_bucket
+
+
+def _opened(payloads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Payloads back into rows."""
+    for batch in payloads:
+        for payload in batch.column(0):
+            if payload.as_buffer().size:
+                yield from batches(unpacked(payload.as_buffer())[1])
+
+
+# --------------------------------------------------------------------------- what was asked
+
+
+def _job(
+    events: DataFrame, queries: Any, time: str, key: Any, sequence: str | None, lateness: Any, late: Late, buckets: Any
+) -> Job:
+    if not isinstance(events, DataFrame):
+        raise WrongType(f"shared_windows takes a Spark DataFrame, got {type(events).__name__}")
+    spark = events.sparkSession
+    names = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+    asked = check_queries(queries, names)
+    _check_names(asked, names)
+    if late not in ("slices", "rows"):
+        raise InvalidArgument(f"late is 'slices' or 'rows', got {late!r}")
+    _check_time(events, time)
+    if events.isStreaming:
+        check(spark)
+    if buckets is None:
+        buckets = int(spark.conf.get("spark.sql.shuffle.partitions") or 200) if names else 1
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1:
+        raise InvalidArgument(f"buckets is a positive number, got {buckets!r}")
+    needed = _needed(events, asked, time, names, sequence, whole=late == "rows")
+    schema = to_arrow_schema(events.select(*(F.col(_quoted(n)) for n in needed)).schema, timezone="UTC")
+    schema = pa.schema([pa.field(f.name, f.type) for f in schema])
+    return Job(asked, schema, time, names, sequence, lateness, None, late, buckets if names else 1)
+
+
+def _check_names(queries: Sequence[Query], key: Sequence[str]) -> None:
+    for name in (*key, *(query.name for query in queries)):
+        if name == LATE:
+            raise InvalidArgument(
+                f"neither a key column nor a query can be named {LATE!r}: the results have that column"
+            )
+    folded: dict[str, str] = {}
+    for name in (*key, "query", "window", "low", "high", "revision", "retraction", LATE, *(q.name for q in queries)):
+        if name.lower() in folded:
+            raise InvalidArgument(
+                f"{name!r} and {folded[name.lower()]!r} are one name to Spark, which ignores case; rename one of them"
+            )
+        folded[name.lower()] = name
+
+
+def _check_time(events: DataFrame, time: str) -> None:
+    fields = {field.name: field for field in events.schema.fields}
+    if time not in fields:
+        raise UnknownColumn(f"there is no time column {time!r}; the frame has {events.columns}")
+    if not events.isStreaming:
+        return
+    if not isinstance(fields[time].dataType, TimestampType | TimestampNTZType):
+        raise WrongType(f"a stream's time is a timestamp, but {time!r} is of {fields[time].dataType.simpleString()}")
+    if _DELAY not in (fields[time].metadata or {}):
+        others = [name for name, field in fields.items() if _DELAY in (field.metadata or {})]
+        hint = f"; there is one on {others[0]!r}: is that the time?" if others else ""
+        raise InvalidArgument(
+            f"the stream has no watermark on {time!r}{hint}; say how late events may be: "
+            f"shared_windows(events.withWatermark({time!r}, '10 seconds'), …)"
+        )
+
+
+def _needed(
+    events: DataFrame, queries: Sequence[Query], time: str, key: Sequence[str], sequence: str | None, whole: bool
+) -> list[str]:
+    """The columns that the queries read: only these cross to Python."""
+    for name in (*key, *([] if sequence is None else [sequence])):
+        if name not in events.columns:
+            raise UnknownColumn(f"there is no column {name!r}; the frame has {events.columns}")
+    plan = Plan(list(queries), "us", False)
+    for name in (*plan.columns, *plan.window_columns):
+        if name not in events.columns:
+            readers = [
+                q.name for q in queries if name in (*q.window.columns, *(c for a in q.aggregates for c in a.columns))
+            ]
+            raise UnknownColumn(
+                f"query {readers[0]!r} reads {name!r}, which is not there; the frame has {events.columns}"
+            )
+    chosen = {time, *key, *plan.columns, *plan.window_columns, *([] if sequence is None else [sequence])}
+    for predicate in plan.predicates:
+        if predicate.columns is not None:
+            chosen.update(predicate.columns)
+        elif isinstance(predicate.condition, pc.Expression):
+            text = str(predicate.condition)
+            chosen.update(name for name in events.columns if name in text)
+        else:
+            whole = True  # a function of the table may look at any column
+    return [name for name in events.columns if whole or name in chosen]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

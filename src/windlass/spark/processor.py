@@ -1,0 +1,146 @@
+"""The second stage in a stream: Spark hands over a bucket's blocks and the watermark, and keeps its state.
+
+All buckets are called for every watermark: by a block from the first partition (see `cut`), or, in a batch without
+data, by a timer one millisecond after the last watermark. So quiet keys emit in time, and all keys see the same
+watermarks, however many buckets there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from windlass.errors import CorruptSnapshot
+from windlass.operator.operator import Operator
+from windlass.spark import state
+from windlass.spark.blocks import packed
+from windlass.spark.frame import Frame
+from windlass.spark.job import Job
+from windlass.spark.merge import Step, step
+
+# What goes on to the driver: result rows as blocks, and figures about the bucket for `observe`.
+FIGURES = ("events", "late", "expired", "rows", "slices", "tuples", "keys", "open_windows", "state_bytes")
+OUTPUT_SCHEMA = "payload binary, " + ", ".join(f"{name} bigint" for name in FIGURES) + ", watermark bigint"
+
+_HEAD = "version int, token binary, fingerprint string, watermark bigint, timer bigint, log bigint, snapshot bigint"
+_ROWS = 1 << 16  # of a payload
+
+# Operators of the last batch, in this worker.
+_kept: dict[str, state.Kept] = {}
+
+
+class Processor(StatefulProcessor):
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.head = handle.getValueState("head", _HEAD)
+        self.snapshot = handle.getValueState("snapshot", "data binary")
+        self.log = handle.getListState("log", "step binary")
+        self.frame = Frame(self.job)
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        parts = [part for part in rows if len(part)]
+        given = pd.concat(parts) if len(parts) > 1 else parts[0]
+        ordered = given.sort_values(["partition", "number"], kind="stable")
+        blocks = [bytes(block) for block in ordered["block"] if len(block)]
+        yield from self._step(int(key[0]), blocks, timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[pd.DataFrame]:
+        yield from self._step(int(key[0]), [], timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        pass
+
+    def _step(self, label: int, blocks: list[bytes], milliseconds: int) -> Iterator[pd.DataFrame]:
+        watermark = milliseconds * 1000 if milliseconds > 0 else None  # Spark says 0 before it knows one
+        head = self.head.get()
+        fingerprint = self.job.fingerprint
+        if head is None:
+            token, before, timer, log, size = state.first_token(fingerprint), None, 0, 0, 0
+        else:
+            version, token, known, before, timer, log, size = head
+            self._check(version, known)
+            token = bytes(token)
+        if not blocks and head is not None and before == watermark:
+            return
+        kept = _kept.setdefault(fingerprint, state.Kept())
+        operator = kept.take(label, token) or self._restored(size > 0, log > 0)
+        counted = operator.counters
+        done = step(self.frame, operator, blocks, watermark)
+        written = state.encode_step(blocks, watermark)
+        token = state.token_after(token, written)
+        log += len(written)
+        if state.outgrown(log, size):
+            data = operator.snapshot()
+            self.snapshot.update((data,))
+            self.log.clear()
+            log, size = 0, len(data)
+        else:
+            self.log.appendValue((written,))
+        timer = self._rescheduled(timer, milliseconds)
+        self.head.update((state.VERSION, token, fingerprint, watermark, timer, log, size))
+        kept.put(label, token, operator)
+        yield self._output(done, counted, operator.counters, log + size, milliseconds)
+
+    def _check(self, version: int, fingerprint: str) -> None:
+        if version != state.VERSION:
+            raise CorruptSnapshot(
+                f"the checkpoint was written by another version of Windlass: its state is of version {version}, this "
+                f"one reads {state.VERSION}; finish the stream with that version, or start a new checkpoint"
+            )
+        if fingerprint != self.job.fingerprint:
+            raise CorruptSnapshot(
+                "the checkpoint is of other queries or options than these; give the ones that it was written with, or "
+                f"start a new checkpoint.\n  then: {fingerprint}\n  now:  {self.job.fingerprint}"
+            )
+
+    def _restored(self, has_snapshot: bool, has_log: bool) -> Operator:
+        operator = self.job.operator()
+        if has_snapshot:
+            found = self.snapshot.get()
+            if found is None:
+                raise CorruptSnapshot("the state has lost its snapshot")
+            operator.restore(bytes(found[0]))
+        if has_log:
+            for (data,) in self.log.get():
+                step(self.frame, operator, *state.decode_step(bytes(data)))
+        return operator
+
+    def _rescheduled(self, timer: int, milliseconds: int) -> int:
+        """One timer a bucket, for the next watermark whatever it is."""
+        if timer != milliseconds + 1:
+            if timer > milliseconds:  # one that has expired is deleted by Spark
+                self.handle.deleteTimer(timer)
+            self.handle.registerTimer(milliseconds + 1)
+        return milliseconds + 1
+
+    def _output(
+        self, done: Step, before: dict[str, int], after: dict[str, int], held: int, milliseconds: int
+    ) -> pd.DataFrame:
+        chunks = [t.slice(i, _ROWS) for t in done.rows for i in range(0, t.num_rows, _ROWS)]
+        payload = [packed(chunk, "rows") for chunk in chunks] or [b""]
+        figures = dict.fromkeys(FIGURES, 0)
+        for name in ("events", "late", "expired"):
+            figures[name] = after[name] - before[name]
+        for name in ("slices", "tuples", "keys", "open_windows"):
+            figures[name] = after.get(name, 0)
+        figures["events"] += done.refused
+        figures["expired"] += done.refused
+        figures["rows"] = sum(table.num_rows for table in done.rows)
+        figures["state_bytes"] = held
+        columns = {name: [value] + [0] * (len(payload) - 1) for name, value in figures.items()}
+        return pd.DataFrame({"payload": payload, **columns, "watermark": milliseconds})

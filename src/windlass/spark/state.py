@@ -1,0 +1,94 @@
+"""A bucket's state: a snapshot of its operator, and a log of the steps since.
+
+    snapshot │ step │ step │ step │ …          restore: read the snapshot, take the steps again
+                                               commit: append a step; when the log outgrows the snapshot, write a new
+                                               one
+
+A batch writes what came in, not what is held, so a long window costs no more than a short one: amortised, at most a
+constant times the blocks of the batch. Taking steps again gives the same state, because an operator's results depend on
+its events and watermarks alone.
+
+A worker keeps the operators of its last batch. Every state has a *token*, a digest of all that led to it, so an
+operator that is kept is used only if it is in exactly the state that Spark has committed.
+
+    step     magic · version (u16) · watermark (i64, LONG_AGO: none) · blocks (u32) · their lengths (u64 each) ·
+    blocks · BLAKE2b
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from windlass.errors import CorruptSnapshot
+from windlass.operator.operator import Operator
+
+MAGIC, VERSION = b"WINDLASS STEP", 1
+NO_WATERMARK = -(2**63)
+_DIGEST = 16
+_KEPT = 64  # operators that a worker keeps
+_SMALL = 1 << 16  # bytes of log that are not worth a snapshot
+
+
+def encode_step(blocks: Sequence[bytes], watermark: int | None) -> bytes:
+    mark = NO_WATERMARK if watermark is None else watermark
+    head = struct.pack(f"<HqI{len(blocks)}Q", VERSION, mark, len(blocks), *map(len, blocks))
+    data = b"".join([MAGIC, head, *blocks])
+    return data + _digest(data)
+
+
+def decode_step(data: bytes) -> tuple[list[bytes], int | None]:
+    """The blocks and the watermark of a step."""
+    if not data.startswith(MAGIC):
+        raise CorruptSnapshot("the state's log holds bytes that are not a step of Windlass")
+    (version,) = struct.unpack_from("<H", data, len(MAGIC))
+    if version != VERSION:
+        raise CorruptSnapshot(f"the state's log is of version {version}; this version of Windlass reads {VERSION}")
+    if _digest(data[:-_DIGEST]) != data[-_DIGEST:]:
+        raise CorruptSnapshot("the state's log is damaged: the checksum of a step does not match")
+    at = len(MAGIC) + 2
+    mark, count = struct.unpack_from("<qI", data, at)
+    lengths = struct.unpack_from(f"<{count}Q", data, at + 12)
+    at += 12 + 8 * count
+    blocks = []
+    for length in lengths:
+        blocks.append(data[at : at + length])
+        at += length
+    return blocks, None if mark == NO_WATERMARK else mark
+
+
+def token_after(token: bytes, step: bytes) -> bytes:
+    """The token of the state that a step leads to."""
+    return _digest(token + step[-_DIGEST:])
+
+
+def first_token(fingerprint: str) -> bytes:
+    return _digest(fingerprint.encode())
+
+
+def outgrown(log: int, snapshot: int) -> bool:
+    """Whether a log of so many bytes is to be replaced by a snapshot; the last one had so many."""
+    return log > max(_SMALL, snapshot)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+class Kept:
+    """Operators that a worker has at hand, by bucket; each is taken out to be used, and put back under its new
+    token."""
+
+    def __init__(self) -> None:
+        self._operators: OrderedDict[int, tuple[bytes, Operator]] = OrderedDict()
+
+    def take(self, bucket: int, token: bytes) -> Operator | None:
+        found = self._operators.pop(bucket, None)
+        return found[1] if found is not None and found[0] == token else None
+
+    def put(self, bucket: int, token: bytes, operator: Operator) -> None:
+        self._operators[bucket] = token, operator
+        while len(self._operators) > _KEPT:
+            self._operators.popitem(last=False)
