@@ -70,6 +70,10 @@ class Engine(ABC):
     def held(self) -> dict[str, int]:
         """Counters of what is in memory."""
 
+    def open_windows(self) -> int | None:
+        """How many windows hold events and are not complete; None if only a `peek` can tell."""
+        return None
+
 
 def engine_for(plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> Engine:
     if plan.general:
@@ -246,6 +250,9 @@ class General(Engine):
 
     def _retire(self, findings: set[int]) -> None:
         self.sliced.retire(findings)
+
+    def open_windows(self) -> int:
+        return self.sliced.open_windows()
 
     def held(self) -> dict[str, int]:
         s = self.sliced

@@ -397,6 +397,15 @@ class Operator:
                 held[name] = held.get(name, 0) + count
         return {**self._counters, "keys": len(self._keys), **held}
 
+    def open_windows(self) -> int:
+        """How many windows hold events and are not complete.
+
+        Counted, where windows have fixed edges or are sessions; otherwise it takes a `peek`.
+        """
+        counted = [branch.engine.open_windows() if branch.engine is not None else 0 for branch in self._branches]
+        known = [n for n in counted if n is not None]
+        return sum(known) if len(known) == len(counted) else len(self.peek())
+
     def _shown(self, t: int) -> str:
         kind = self._reader.time_type
         return str(t) if kind is None or pa.types.is_integer(kind) else str(pa.scalar(t, kind).as_py())

@@ -306,6 +306,25 @@ class Sliced:
             answers.append(partials)
         return answers
 
+    def open_windows(self) -> int:
+        """How many windows hold events and are not complete."""
+        every, nothing = np.arange(len(self.specs)), np.empty((0, 8), np.int64)
+        n = 0
+        if len(every):
+            shape = (len(every), len(self.latest) if self.empty.any() else 1)
+            bounds = np.full(shape, self.watermark, np.int64), np.full(shape, NEVER, np.int64)
+            s = self.slices
+            n = int(
+                general.due()(
+                    self.specs, *bounds, self.earliest, self.latest, self.epoch, False, s.directory, s.rows, nothing
+                )
+            )
+        again = np.zeros(len(self.latest), np.bool_)
+        for _, gap in self.sessions:
+            s = self.slices
+            n += int(general.sessions()(gap, self.watermark, NEVER, self.lateness, again, s.directory, s.rows, nothing))
+        return n
+
     def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:
         s = self.slices
         out = np.empty((1024, 8), np.int64)

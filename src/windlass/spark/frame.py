@@ -31,6 +31,8 @@ class Frame:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        # What is worked out here, on the driver, travels to the workers.
+        _ = job.fingerprint, job.ships_events, self.schema
 
     @cached_property
     def layout(self) -> pa.Schema:

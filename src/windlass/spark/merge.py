@@ -13,6 +13,7 @@ import pyarrow as pa
 from windlass.operator.operator import Operator
 from windlass.spark.blocks import EVENTS, SLICES, unpacked
 from windlass.spark.frame import Frame
+from windlass.spark.state import decode_step
 
 _NO_TIME = "its time is null"
 
@@ -41,6 +42,16 @@ def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: i
     if watermark is not None:
         rows.append(frame.of_results(operator.advance(watermark)))
     return Step(_with_late(frame, operator, rows), refused)
+
+
+def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Operator:
+    """The operator that a snapshot and the steps since lead to."""
+    operator = frame.job.operator()
+    if snapshot is not None:
+        operator.restore(snapshot)
+    for written in log:
+        step(frame, operator, *decode_step(written))
+    return operator
 
 
 def finish(frame: Frame, operator: Operator, blocks: Iterable[bytes] = ()) -> list[pa.Table]:

@@ -9,6 +9,7 @@ Spark moves blocks, Windlass's operator does the rest: the same one, with the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,15 +22,16 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.operator.plan import Plan
 from windlass.operator.query import Query, check_queries
+from windlass.spark import state
 from windlass.spark.blocks import unpacked
 from windlass.spark.cut import CUT_SCHEMA, cut
 from windlass.spark.frame import LATE, Frame, batches
 from windlass.spark.job import Job, Late
-from windlass.spark.merge import finish
+from windlass.spark.merge import finish, restored
 from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, Processor
 from windlass.spark.session import check
 
-__all__ = ["shared_windows"]
+__all__ = ["remaining_windows", "shared_windows"]
 
 _DELAY = "spark.watermarkDelayMs"  # what withWatermark leaves in a column's metadata
 
@@ -63,21 +65,68 @@ def shared_windows(
     needed = events.select(*(F.col(_quoted(n)) for n in job.schema.names))
     blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming), CUT_SCHEMA)
     if not events.isStreaming:
-        return blocks.groupBy("bucket").applyInArrow(_finished(job), schema)
-    outcome = blocks.groupBy("bucket").transformWithStateInPandas(Processor(job), OUTPUT_SCHEMA, "Append", "EventTime")
+        return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
+    outcome = blocks.groupBy("bucket").transformWithStateInPandas(
+        Processor(frame), OUTPUT_SCHEMA, "Append", "EventTime"
+    )
     figures = [F.sum(figure).alias(figure) for figure in FIGURES]
     observed = outcome.observe(name, *figures, F.max("watermark").alias("watermark"))
     return observed.select("payload").mapInArrow(_opened, schema)
 
 
-def _finished(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def remaining_windows(
+    checkpoint: str | Path,
+    events: DataFrame,
+    queries: Query | Iterable[Query],
+    *,
+    time: str,
+    key: str | Sequence[str] | None = None,
+    sequence: str | None = None,
+    allowed_lateness: Any = 0,
+    late: Late = "slices",
+    buckets: int | None = None,
+    operator_id: int = 0,
+) -> DataFrame:
+    """The windows that are still open in the checkpoint of a stream that has stopped, as if the stream ended there.
+
+    A batch DataFrame with the columns of `shared_windows`, for the same sink, made with the same arguments (of `events`
+    only the schema is looked at). The checkpoint does not change: if the stream goes on, these windows come again.
+    """
+    job = _job(events, queries, time, key, sequence, allowed_lateness, late, buckets)
+    spark = events.sparkSession
+
+    def variable(name: str) -> DataFrame:
+        reader = spark.read.format("statestore").option("operatorId", operator_id).option("stateVarName", name)
+        return reader.option("flattenCollectionTypes", False).load(str(checkpoint))
+
+    bucket = F.col("key.bucket").alias("bucket")
+    head = variable("head").select(bucket, "value.version", "value.fingerprint")
+    snapshot = variable("snapshot").select(bucket, F.col("value.data").alias("snapshot"))
+    log = variable("log").select(bucket, F.col("list_value.step").alias("log"))
+    state_of = head.join(snapshot, "bucket", "left").join(log, "bucket", "left").drop("bucket")
+    frame = Frame(job)
+    return state_of.mapInArrow(_remaining(frame), frame.spark_schema)
+
+
+def _remaining(frame: Frame) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def finish_buckets(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in given:
+            for bucket in batch.to_pylist():
+                state.check(bucket["version"], bucket["fingerprint"], frame.job.fingerprint)
+                for rows in finish(frame, restored(frame, bucket["snapshot"], bucket["log"] or ())):
+                    yield from batches(rows)
+
+    return finish_buckets
+
+
+def _finished(frame: Frame) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The second stage in a batch: everything there is, then the end."""
 
     def finish_bucket(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(given))
         order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("number", "ascending")])
         blocks = (block.as_buffer() for block in table["block"].take(order))
-        for rows in finish(Frame(job), job.operator(), blocks):
+        for rows in finish(frame, frame.job.operator(), blocks):
             yield from batches(rows)
 
     return finish_bucket

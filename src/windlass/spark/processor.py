@@ -23,8 +23,7 @@ from windlass.operator.operator import Operator
 from windlass.spark import state
 from windlass.spark.blocks import packed
 from windlass.spark.frame import Frame
-from windlass.spark.job import Job
-from windlass.spark.merge import Step, step
+from windlass.spark.merge import Step, restored, step
 
 # What goes on to the driver: result rows as blocks, and figures about the bucket for `observe`.
 FIGURES = ("events", "late", "expired", "rows", "slices", "tuples", "keys", "open_windows", "state_bytes")
@@ -32,21 +31,21 @@ OUTPUT_SCHEMA = "payload binary, " + ", ".join(f"{name} bigint" for name in FIGU
 
 _HEAD = "version int, token binary, fingerprint string, watermark bigint, timer bigint, log bigint, snapshot bigint"
 _ROWS = 1 << 16  # of a payload
+_MANY = 1 << 16  # tuples; with more it takes too long to count the open windows, and they are not reported
 
 # Operators of the last batch, in this worker.
 _kept: dict[str, state.Kept] = {}
 
 
 class Processor(StatefulProcessor):
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.head = handle.getValueState("head", _HEAD)
         self.snapshot = handle.getValueState("snapshot", "data binary")
         self.log = handle.getListState("log", "step binary")
-        self.frame = Frame(self.job)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
@@ -68,17 +67,17 @@ class Processor(StatefulProcessor):
     def _step(self, label: int, blocks: list[bytes], milliseconds: int) -> Iterator[pd.DataFrame]:
         watermark = milliseconds * 1000 if milliseconds > 0 else None  # Spark says 0 before it knows one
         head = self.head.get()
-        fingerprint = self.job.fingerprint
+        fingerprint = self.frame.job.fingerprint
         if head is None:
             token, before, timer, log, size = state.first_token(fingerprint), None, 0, 0, 0
         else:
             version, token, known, before, timer, log, size = head
-            self._check(version, known)
+            state.check(version, known, fingerprint)
             token = bytes(token)
         if not blocks and head is not None and before == watermark:
             return
         kept = _kept.setdefault(fingerprint, state.Kept())
-        operator = kept.take(label, token) or self._restored(size > 0, log > 0)
+        operator = kept.take(label, token) or self._restored(size, log)
         counted = operator.counters
         done = step(self.frame, operator, blocks, watermark)
         written = state.encode_step(blocks, watermark)
@@ -94,31 +93,14 @@ class Processor(StatefulProcessor):
         timer = self._rescheduled(timer, milliseconds)
         self.head.update((state.VERSION, token, fingerprint, watermark, timer, log, size))
         kept.put(label, token, operator)
-        yield self._output(done, counted, operator.counters, log + size, milliseconds)
+        yield self._output(done, counted, operator, log + size, milliseconds)
 
-    def _check(self, version: int, fingerprint: str) -> None:
-        if version != state.VERSION:
-            raise CorruptSnapshot(
-                f"the checkpoint was written by another version of Windlass: its state is of version {version}, this "
-                f"one reads {state.VERSION}; finish the stream with that version, or start a new checkpoint"
-            )
-        if fingerprint != self.job.fingerprint:
-            raise CorruptSnapshot(
-                "the checkpoint is of other queries or options than these; give the ones that it was written with, or "
-                f"start a new checkpoint.\n  then: {fingerprint}\n  now:  {self.job.fingerprint}"
-            )
-
-    def _restored(self, has_snapshot: bool, has_log: bool) -> Operator:
-        operator = self.job.operator()
-        if has_snapshot:
-            found = self.snapshot.get()
-            if found is None:
-                raise CorruptSnapshot("the state has lost its snapshot")
-            operator.restore(bytes(found[0]))
-        if has_log:
-            for (data,) in self.log.get():
-                step(self.frame, operator, *state.decode_step(bytes(data)))
-        return operator
+    def _restored(self, size: int, log: int) -> Operator:
+        snapshot = self.snapshot.get() if size else None
+        if size and snapshot is None:
+            raise CorruptSnapshot("the state has lost its snapshot; go back to an older checkpoint, or start a new one")
+        steps = (bytes(data) for (data,) in self.log.get()) if log else ()
+        return restored(self.frame, None if snapshot is None else bytes(snapshot[0]), steps)
 
     def _rescheduled(self, timer: int, milliseconds: int) -> int:
         """One timer a bucket, for the next watermark whatever it is."""
@@ -129,15 +111,18 @@ class Processor(StatefulProcessor):
         return milliseconds + 1
 
     def _output(
-        self, done: Step, before: dict[str, int], after: dict[str, int], held: int, milliseconds: int
+        self, done: Step, before: dict[str, int], operator: Operator, held: int, milliseconds: int
     ) -> pd.DataFrame:
+        after = operator.counters
         chunks = [t.slice(i, _ROWS) for t in done.rows for i in range(0, t.num_rows, _ROWS)]
         payload = [packed(chunk, "rows") for chunk in chunks] or [b""]
         figures = dict.fromkeys(FIGURES, 0)
         for name in ("events", "late", "expired"):
             figures[name] = after[name] - before[name]
-        for name in ("slices", "tuples", "keys", "open_windows"):
-            figures[name] = after.get(name, 0)
+        for name in ("slices", "tuples", "keys"):
+            figures[name] = after[name]
+        if after["tuples"] < _MANY:
+            figures["open_windows"] = operator.open_windows()
         figures["events"] += done.refused
         figures["expired"] += done.refused
         figures["rows"] = sum(table.num_rows for table in done.rows)

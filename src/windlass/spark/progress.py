@@ -7,8 +7,8 @@
     sensors  batch 41 · 98.2k rows/s · 4.1M events · 12 late · 830 rows out · 212 slices · 1.4 MB · up to … · 0.43 s
 
 Where the output is no terminal, it is plain lines, at most one a second and query. Counts of events, late events and
-rows are added up over the batches; slices, tuples, keys and bytes are those after the last one. They come from the
-metrics that the pipeline observes under the name "windlass"; a query without them shows what Spark knows.
+rows are added up over the batches; windows, slices, tuples, keys and bytes are those after the last one. They come from
+the metrics that the pipeline observes under the name "windlass"; a query without them shows what Spark knows.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = ["progress"]
 
 METRICS = "windlass"
 
-_SUMMED = ("events", "late", "rows")
-_LATEST = ("windows", "slices", "tuples", "keys", "state_bytes", "watermark")
+_SUMMED = ("events", "late", "expired", "rows")
+_LATEST = ("open_windows", "slices", "tuples", "keys", "state_bytes", "watermark")
 
 
 @contextlib.contextmanager
@@ -109,6 +109,8 @@ class _Query:
         parts.append(f"{_count(totals['events'])} events")
         if self.observed:
             parts.append(f"{_count(totals['late'])} late")
+        if totals["expired"]:
+            parts.append(f"{_count(totals['expired'])} expired")
         if self.observed or totals["rows"]:
             parts.append(f"{_count(totals['rows'])} rows out")
         parts += [f"{_count(latest[name])} {word}" for name, word in _WORDS.items() if name in latest]
@@ -122,7 +124,7 @@ class _Query:
         return f"{self.name}  {' · '.join(parts)}"
 
 
-_WORDS = {"windows": "open windows", "slices": "slices", "tuples": "tuples", "keys": "keys"}
+_WORDS = {"open_windows": "open windows", "slices": "slices", "tuples": "tuples", "keys": "keys"}
 
 
 class Display:
@@ -215,8 +217,10 @@ class _Listener(StreamingQueryListener):
 
 
 def _metrics(report: StreamingQueryProgress) -> Mapping[str, Any]:
-    row = (report.observedMetrics or {}).get(METRICS)
-    return {} if row is None else row.asDict()
+    observed = {name: row.asDict() for name, row in (report.observedMetrics or {}).items()}
+    # Under another name, they are known by what they are.
+    others = (metrics for metrics in observed.values() if {"events", "late", "rows"} <= metrics.keys())
+    return observed.get(METRICS) or next(others, {})
 
 
 def _count(number: float) -> str:
@@ -236,10 +240,10 @@ def _bytes(number: float) -> str:
 
 
 def _moment(watermark: object) -> str | None:
-    """A watermark as Spark or the pipeline writes it: text, a datetime, or microseconds since 1970."""
+    """A watermark as Spark or the pipeline writes it: text, a datetime, or milliseconds since 1970."""
     if isinstance(watermark, int):
         try:
-            watermark = datetime.datetime.fromtimestamp(watermark / 1e6, datetime.UTC)
+            watermark = datetime.datetime.fromtimestamp(watermark / 1e3, datetime.UTC)
         except (ValueError, OverflowError, OSError):
             return str(watermark)
     if isinstance(watermark, datetime.datetime):

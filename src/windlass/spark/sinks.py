@@ -74,14 +74,12 @@ def upsert_parquet(path: str, *, keep: int = 2, **options: str) -> Sink:
             return  # a batch from before the last version: what it has to say is in the table
         base = max((number for number in versions if number < batch_id), default=None)
         # First only what the batch says: most batches of a stream are small, and many are empty.
-        changes = df.where(F.col("query").isNotNull())
-        staged, rows = table.stage(changes.drop("late"), options)
+        staged, rows = table.stage(df.where(F.col("query").isNotNull()), options)
         if rows:
-            merged = spark.read.parquet(staged)
+            changed = spark.read.parquet(staged)
             if base is not None:
-                # By name: queries may have come or gone since.
-                merged = spark.read.parquet(table.directory(base)).unionByName(merged, allowMissingColumns=True)
-            whole, _ = table.stage(_latest(merged, identity), options)
+                changed = _union(changed, spark.read.parquet(table.directory(base)))
+            whole, _ = table.stage(_latest(changed, identity), options)
             table.replace(batch_id, whole)
         else:
             table.replace(batch_id, None)
@@ -91,12 +89,15 @@ def upsert_parquet(path: str, *, keep: int = 2, **options: str) -> Sink:
 
 
 def read_upserted(spark: SparkSession, path: str) -> DataFrame:
-    """The table that `upsert_parquet` keeps at `path`, as of its last batch: the valid windows, a row each."""
+    """The table that `upsert_parquet` keeps at `path`, as of its last batch: the valid windows, a row each.
+
+    It has the columns of the results, so `results_of` shows a query of it too.
+    """
     table = _Table(spark, path, "version")
     versions = table.numbers()
     if not versions:
         raise InvalidArgument(f"there is no table at {path}: no batch with rows has been written by upsert_parquet yet")
-    return spark.read.parquet(table.directory(versions[-1])).drop("retraction")
+    return spark.read.parquet(table.directory(versions[-1]))
 
 
 def _identity(columns: Sequence[str]) -> list[str]:
@@ -115,6 +116,13 @@ def _identity(columns: Sequence[str]) -> list[str]:
         "window.end",
         *(b for b in _BOUNDS if b in columns),
     ]
+
+
+def _union(new: DataFrame, old: DataFrame) -> DataFrame:
+    """By name, as queries may have come or gone. A union keeps what is noted on the columns of its first side only."""
+    notes = {field.name: field.metadata for side in (old, new) for field in side.schema}
+    union = new.unionByName(old, allowMissingColumns=True)
+    return union.select(*(F.col(_quoted(name)).alias(name, metadata=notes[name]) for name in union.columns))
 
 
 def _latest(rows: DataFrame, identity: Sequence[str]) -> DataFrame:
