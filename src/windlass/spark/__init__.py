@@ -1,8 +1,23 @@
 """Windlass on Spark: `shared_windows` over any DataFrame, streaming or batch."""
 
 from windlass.spark.frame import late_of, queries_of, results_of
-from windlass.spark.generator import register
+from windlass.spark.generator import generate, register
 from windlass.spark.pipeline import remaining_windows, shared_windows
+from windlass.spark.progress import progress
 from windlass.spark.session import session
+from windlass.spark.sinks import idempotent_parquet, read_upserted, upsert_parquet
 
-__all__ = ["late_of", "queries_of", "register", "remaining_windows", "results_of", "session", "shared_windows"]
+__all__ = [
+    "generate",
+    "idempotent_parquet",
+    "late_of",
+    "progress",
+    "queries_of",
+    "read_upserted",
+    "register",
+    "remaining_windows",
+    "results_of",
+    "session",
+    "shared_windows",
+    "upsert_parquet",
+]
