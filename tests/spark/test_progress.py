@@ -70,7 +70,7 @@ METRIC = {
     "slices": 212,
     "state_bytes": 1_400_000,
     "rows": 40,
-    "watermark": 1_704_067_200_000_000,
+    "watermark": 1_704_067_200_000,
 }
 
 
@@ -87,10 +87,17 @@ def test_a_line():
 def test_counts_add_up_and_missing_metrics_are_no_trouble():
     display = Display(io.StringIO(), lambda: 0.0)
     display.progressed("run", Report(0, metrics=METRIC))
-    display.progressed("run", Report(1, metrics={"events": None, "late": 5}))
+    display.progressed("run", Report(1, metrics={"events": None, "late": 5, "expired": 1, "open_windows": 3}))
     display.progressed("run", Report(1, rows=0))  # Spark repeats itself
     line = display.queries["run"].line()
-    assert "batch 1 · 2k rows/s · 1k events · 7 late · 40 rows out · 212 slices · 1.4 MB" in line
+    assert (
+        "batch 1 · 2k rows/s · 1k events · 7 late · 1 expired · 40 rows out · 3 open windows · 212 slices · 1.4 MB"
+        in line
+    )
+    renamed = Report(0, metrics=METRIC)
+    renamed.observedMetrics = {"mine": renamed.observedMetrics[METRICS], "theirs": Row(n=1)}
+    display.progressed("renamed", renamed)
+    assert "212 slices" in display.queries["renamed"].line()
     display.progressed(
         "other", Report(0, name=None, sink=7, watermark="2024-05-06T07:08:09.123Z", operators=[Operator()])
     )
