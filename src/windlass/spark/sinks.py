@@ -26,7 +26,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from windlass.errors import InvalidArgument, UnknownColumn
@@ -36,7 +36,6 @@ __all__ = ["idempotent_parquet", "read_upserted", "upsert_parquet"]
 Sink = Callable[[DataFrame, int], None]
 
 _QUERY_ID = "sql.streaming.queryId"  # as Spark tells the jobs of a streaming query apart
-_BOUNDS = ("low", "high")
 
 
 def idempotent_parquet(path: str, **options: str) -> Sink:
@@ -100,22 +99,18 @@ def read_upserted(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.parquet(table.directory(versions[-1]))
 
 
-def _identity(columns: Sequence[str]) -> list[str]:
-    """What makes two rows rows of one window: query, key columns, and all bounds. Key columns come before `query`."""
-    for name in ("query", "window", "revision", "retraction"):
+def _identity(columns: Sequence[str]) -> list[Column]:
+    """What makes two rows rows of one window: query, key columns, and its bounds. Of a window on another measure than
+    time these are its own ones: a late event may move the times of a count window. Key columns come before `query`."""
+    for name in ("query", "window", "low", "high", "revision", "retraction"):
         if name not in columns:
             raise UnknownColumn(
                 f"upsert_parquet takes the results of shared_windows, all queries together; there is no column "
                 f"{name!r} in {', '.join(columns)}"
             )
-    keys = columns[: columns.index("query")]
-    return [
-        *(_quoted(key) for key in keys),
-        "query",
-        "window.start",
-        "window.end",
-        *(b for b in _BOUNDS if b in columns),
-    ]
+    keys = [F.col(_quoted(key)) for key in columns[: columns.index("query")]]
+    bounds = [F.when(F.col("low").isNull(), F.col(f"window.{bound}")) for bound in ("start", "end")]
+    return [*keys, F.col("query"), F.col("low"), F.col("high"), *bounds]
 
 
 def _union(new: DataFrame, old: DataFrame) -> DataFrame:
@@ -125,7 +120,7 @@ def _union(new: DataFrame, old: DataFrame) -> DataFrame:
     return union.select(*(F.col(_quoted(name)).alias(name, metadata=notes[name]) for name in union.columns))
 
 
-def _latest(rows: DataFrame, identity: Sequence[str]) -> DataFrame:
+def _latest(rows: DataFrame, identity: Sequence[Column]) -> DataFrame:
     by_revision = Window.partitionBy(*identity).orderBy(F.col("revision").desc())
     rank = "_windlass_rank"
     ranked = rows.withColumn(rank, F.row_number().over(by_revision))

@@ -1,0 +1,70 @@
+"""Steps of a bucket's log: what is written is read, and damage is found."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from windlass import errors
+from windlass.spark import state
+from windlass.spark.buckets import labels
+
+
+@pytest.mark.parametrize("blocks", [[], [b"a"], [b"", b"abc", b"x" * 1000]])
+@pytest.mark.parametrize("watermark", [None, 0, -5, 10**15])
+def test_a_step_is_read_as_it_was_written(blocks: list[bytes], watermark: int | None) -> None:
+    assert state.decode_step(state.encode_step(blocks, watermark)) == (blocks, watermark)
+
+
+def test_damage_is_found() -> None:
+    written = state.encode_step([b"abc", b"def"], 7)
+    for i in range(len(state.MAGIC) + 2, len(written), 3):
+        damaged = written[:i] + bytes([written[i] ^ 1]) + written[i + 1 :]
+        with pytest.raises(errors.CorruptSnapshot, match="damaged"):
+            state.decode_step(damaged)
+    for cut in (written[:-1], written[: len(written) // 2]):
+        with pytest.raises(errors.CorruptSnapshot):
+            state.decode_step(cut)
+    with pytest.raises(errors.CorruptSnapshot, match="not a step"):
+        state.decode_step(b"something else")
+    other = written[: len(state.MAGIC)] + struct.pack("<H", 99) + written[len(state.MAGIC) + 2 :]
+    with pytest.raises(errors.CorruptSnapshot, match="version 99"):
+        state.decode_step(other)
+
+
+def test_a_token_tells_of_everything_that_happened() -> None:
+    a, b = state.encode_step([b"a"], 1), state.encode_step([b"b"], 1)
+    start = state.first_token("job")
+    tokens = {
+        start,
+        state.first_token("other job"),
+        state.token_after(start, a),
+        state.token_after(start, b),
+        state.token_after(state.token_after(start, a), b),
+        state.token_after(state.token_after(start, b), a),
+    }
+    assert len(tokens) == 6
+
+
+def test_an_operator_is_kept_for_its_token_only() -> None:
+    kept = state.Kept()
+    operator = object()
+    kept.put(3, b"token", operator)  # type: ignore[arg-type]
+    assert kept.take(3, b"another") is None
+    assert kept.take(3, b"token") is None  # whoever asks with another token has gone on without it
+    kept.put(3, b"token", operator)  # type: ignore[arg-type]
+    assert kept.take(3, b"token") is operator
+
+
+def test_what_differs_is_said() -> None:
+    with pytest.raises(errors.CorruptSnapshot, match="version 7"):
+        state.check(7, "{}", "{}")
+    with pytest.raises(errors.CorruptSnapshot, match=r"other buckets.*\n  then: .*2.*\n  now:  .*4"):
+        state.check(state.VERSION, '{"buckets": 2, "late": "rows"}', '{"buckets": 4, "late": "rows"}')
+
+
+def test_labels_differ_and_are_few() -> None:
+    for buckets in (1, 2, 7, 16, 200):
+        assert len(set(labels(buckets))) == buckets
+        assert max(labels(buckets)) < 20 * buckets + 20
