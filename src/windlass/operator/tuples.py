@@ -8,7 +8,7 @@ of predicates, which are evaluated once, when an event arrives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,10 @@ class Tuples:
             {name: values[rows] for name, values in self.valid.items()},
             [mask[rows] for mask in self.masks],
         )
+
+    def renumbered(self, kept: Array) -> Tuples:
+        """The same events, once key kept[i] is key i; they are of these keys only."""
+        return replace(self, key=np.searchsorted(kept, self.key))
 
     def order(self, keys: int) -> Array | None:
         """The order by key, and each key's by (ts, seq); None if that is the order they are in."""
