@@ -8,9 +8,9 @@ and nobody would know. Ids stay dense, so keys are dropped many at a time and th
                  │              │
     id then      0              1            b, g; the next new key is 2
 
-At least half of the keys are dropped each time, so a key pays for itself: O(1). Some queries need a key for ever, because
-they count its events or wait for one of them. With `key_ttl` it ends for them too, a while after its last event: it is
-made as if it had never come, and dropped with the others.
+At least half of the keys are dropped each time, so a key pays for itself: O(1). Some queries need a key for ever,
+because they count its events or wait for one of them. With `key_ttl` it ends for them too, a while after its last
+event: it is made as if it had never come, and dropped with the others.
 """
 
 from __future__ import annotations
