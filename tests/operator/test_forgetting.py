@@ -174,6 +174,46 @@ def test_keys_end_in_order(
     run(twins, churning(steps) if churn else steps, partial)
 
 
+def later(steps: list[Step], by: int) -> list[Step]:
+    """The same steps at a later time. Only ids are others: measures begin anew."""
+    return [
+        replace(
+            step,
+            batches=[[{**row, "ts": row["ts"] + by, "id": row["id"] + 1000} for row in b] for b in step.batches],
+            watermark=step.watermark + by,
+        )
+        for step in steps
+    ]
+
+
+def two_lives(first: list[Step], second: list[Step], silence: int) -> list[Step]:
+    """All keys of the first stream end before the second one begins, whose events are as far apart as they were."""
+    times = [row["ts"] for step in first for batch in step.batches for row in batch]
+    over = max([step.watermark for step in first] + times) + silence
+    return [*first, Step([[event(over, j=9, id=999)]], over), *later(second, over + 40)]
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@thoroughly(25)
+@given(st.data(), st.sampled_from([0, 5, 12, 20]), streams(most=3), streams(interruptions=True, most=5), st.booleans())
+def test_a_second_life(
+    type_: str, data: Any, lateness: int, first: list[Step], second: list[Step], partial: bool
+) -> None:
+    asked = certain(data.draw(queries((type_,), most=2)))
+    ttl = least_ttl(asked)
+    twins = Twins(asked, key=("j",), allowed_lateness=lateness, key_ttl=ttl)
+    run(twins, two_lives(first, second, ttl + lateness), partial)
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@thoroughly(10)
+@given(st.data(), streams(in_order=True, most=3), streams(in_order=True, interruptions=True, most=4), st.booleans())
+def test_a_second_life_in_order(type_: str, data: Any, first: list[Step], second: list[Step], partial: bool) -> None:
+    asked = data.draw(queries((type_,), most=2))
+    ttl = least_ttl(asked)
+    run(Twins(asked, key=("j",), in_order=True, key_ttl=ttl), two_lives(first, second, ttl), partial)
+
+
 def forgets_anyway(query: Asked) -> bool:
     """Whether the end of a key is nothing to a query, because all windows of the key are closed then."""
     window = query.window
