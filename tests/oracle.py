@@ -987,9 +987,12 @@ class Stream:
         sequence: str | None = None,
         allowed_lateness: int = 0,
         in_order: bool = False,
+        key_ttl: int | None = None,
     ) -> None:
         self.time, self.key, self.sequence = time, tuple(key), sequence
         self.lateness = allowed_lateness
+        self.key_ttl = key_ttl
+        self.last: dict[tuple[Any, ...], int] = {}  # the greatest event time of each key that has not ended
         self.in_order = in_order
         self.running = [Running(query, allowed_lateness) for query in queries]
         self.watermark = -math.inf
@@ -1008,6 +1011,7 @@ class Stream:
             late = ts < self.watermark or (self.sequence is not None and ts == self.watermark)
             self.came_late += late
             key = tuple(row[name] for name in self.key)
+            self.last[key] = max(self.last.get(key, ts), ts)
             takers = [running for running in self.running if running.accepts(key, event, self.watermark, late)]
             for running in takers:
                 running.take(key, event)
@@ -1018,7 +1022,18 @@ class Stream:
     def advance(self, w: float | None = None) -> list[Row]:
         """The rows that a watermark brings; in order, every event was one."""
         self.watermark = max(self.watermark, self.greatest if w is None else w)
-        return [row for running in self.running for row in running.advance(self.watermark, partial=False)]
+        rows = [row for running in self.running for row in running.advance(self.watermark, partial=False)]
+        if self.key_ttl is not None:
+            over = self.watermark - self.lateness - self.key_ttl
+            for key in [key for key, last in self.last.items() if last <= over]:
+                rows += self.end(key)
+        return rows
+
+    def end(self, key: tuple[Any, ...]) -> list[Row]:
+        """A key is over: what comes out is what would if the stream were, and then nothing is left of it."""
+        del self.last[key]
+        tracks = [(running, running.tracks.pop(key, Track())) for running in self.running]
+        return [row for running, track in tracks for row in running.advance_key(key, track, math.inf, partial=False)]
 
     def finish(self, partial: bool = False) -> list[Row]:
         self.watermark = math.inf

@@ -164,6 +164,7 @@ class Twins:
         allowed_lateness: int = 0,
         in_order: bool = False,
         store: str = "auto",
+        key_ttl: int | None = None,
     ) -> None:
         self.asked, self.key, self.in_order = list(asked), tuple(key), in_order
         self.options: dict[str, Any] = {
@@ -173,6 +174,7 @@ class Twins:
             "allowed_lateness": allowed_lateness,
             "order": "in-order" if in_order else "out-of-order",
             "store": store,
+            "key_ttl": key_ttl,
         }
         self.operator = self._operator()
         self.oracle = oracle.Stream(
@@ -181,6 +183,7 @@ class Twins:
             sequence=sequence,
             allowed_lateness=allowed_lateness,
             in_order=in_order,
+            key_ttl=key_ttl,
         )
         self.log: list[str] = []
 

@@ -141,6 +141,15 @@ class Emitted:
         if closed.any():
             self._keep(~closed)
 
+    def forget(self, gone: Array) -> None:
+        """Forget the windows of keys; a mask by key."""
+        self.close(gone[self.table[:, KEY]])
+
+    def renumber(self, kept: Array) -> None:
+        """Key kept[i] is key i from now on; there are windows of these only."""
+        self.table = self.table.copy()
+        self.table[:, KEY] = np.searchsorted(kept, self.table[:, KEY])
+
     def _append(self, found: Array, partials: Sequence[Columns]) -> None:
         if len(found):
             self.table = np.concatenate([self.table, found]) if len(self.table) else found.copy()

@@ -56,6 +56,18 @@ class Engine(ABC):
     def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
         """The rows that are due."""
 
+    @abstractmethod
+    def needed_keys(self) -> Array:
+        """A mask by key: which ones are not as if they had never come."""
+
+    @abstractmethod
+    def forget(self, keys: Array) -> None:
+        """Make keys that have ended as if they had never come."""
+
+    @abstractmethod
+    def renumber(self, kept: Array) -> None:
+        """Forget all keys but these (ascending, all that are needed among them): key kept[i] is key i from now on."""
+
     def retire(self, findings: set[int], kept: set[int]) -> None:
         """Stop looking for windows and keeping partials that no query asks for any more."""
         for i in kept:
@@ -149,6 +161,15 @@ class InOrder(Engine):
         due, self.due = self.due, []
         return Rows.concat(due) if due else no_rows(self.ordered.lifts)
 
+    def needed_keys(self) -> Array:
+        return self.ordered.needed_keys()
+
+    def forget(self, keys: Array) -> None:
+        self.ordered.forget(keys)
+
+    def renumber(self, kept: Array) -> None:
+        self.ordered.renumber(kept)
+
     def _retire(self, findings: set[int]) -> None:
         self.ordered.retire(findings)
 
@@ -208,6 +229,19 @@ class Reordered(Engine):
                 tuples, late, refusals = tuples.take(~waits), late[~waits], refusals[:, ~waits]
         return self.replay.advance(tuples, refusals, late, watermark, over, partial)
 
+    def needed_keys(self) -> Array:
+        needed = self.replay.needed_keys()
+        for tuples, _, _ in self.pending:
+            needed[tuples.key] = True
+        return needed
+
+    def forget(self, keys: Array) -> None:
+        self.replay.forget(keys)
+
+    def renumber(self, kept: Array) -> None:
+        self.replay.renumber(kept)
+        self.pending = [(tuples.renumbered(kept), late, refusals) for tuples, late, refusals in self.pending]
+
     def _retire(self, findings: set[int]) -> None:
         self.replay.retire(findings)
 
@@ -247,6 +281,15 @@ class General(Engine):
 
     def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
         return self.sliced.advance(watermark, over)
+
+    def needed_keys(self) -> Array:
+        return self.sliced.needed_keys()
+
+    def forget(self, keys: Array) -> None:
+        self.sliced.forget(keys)
+
+    def renumber(self, kept: Array) -> None:
+        self.sliced.renumber(kept)
 
     def _retire(self, findings: set[int]) -> None:
         self.sliced.retire(findings)

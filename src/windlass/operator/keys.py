@@ -108,6 +108,15 @@ class KeyIndex:
         if self.names:
             self._columns[0].truncate(n)
 
+    def keep(self, ids: Array) -> KeyIndex:
+        """An index of these keys only, numbered in this order, of the same types. This one stays as it is: results
+        that were given out read their keys from it."""
+        index = KeyIndex(self.names)
+        for column, known in zip(index._columns, self._columns, strict=True):
+            column.settle(known.type)
+        index.encode(self.decode(ids), len(ids))
+        return index
+
     def decode(self, ids: Array) -> list[pa.Array]:
         """The key columns of these ids, in the types they came in (dictionaries as their values)."""
         ids = np.asarray(ids, np.int64)
@@ -142,7 +151,7 @@ class KeyIndex:
                 raise CorruptSnapshot(f"the snapshot's key columns are {schema.names}, not {list(index.names)}")
             for k, column in enumerate(index._columns):
                 if not pa.types.is_null(schema.types[k]):
-                    column.bind(schema.types[k])
+                    column.settle(schema.types[k])
                 column.table.restore(_parts(state, f"column {k} "))
             for k, table in enumerate(index._pairs):
                 table.restore(_parts(state, f"pairs {k} "))
@@ -200,7 +209,13 @@ class _Column:
     def __init__(self, name: str) -> None:
         self.name = name
         self.type: pa.DataType | None = None
+        self.settled: pa.DataType | None = None  # the type, if keys told it that may be forgotten by now
         self.table = _Table()
+
+    def settle(self, type_: pa.DataType | None) -> None:
+        """Fix the type for good, whichever keys are left."""
+        self.settled = type_
+        self.bind(type_)
 
     def bind(self, type_: pa.DataType | None) -> None:
         """Fix the type, or forget it; nothing but null can be in the table."""
@@ -231,7 +246,7 @@ class _Column:
     def truncate(self, n: int) -> None:
         self.table.truncate(n)
         if n == 0 or (n == 1 and self.table.null == 0):  # no value is left that tells the type
-            self.bind(None)
+            self.bind(self.settled)
 
     def decode(self, ids: Array) -> pa.Array:
         if self.type is None:

@@ -33,6 +33,12 @@ class Lift:
         if self.eager:
             self.tree = _grown(self.monoid, self.tree, len(slices.rows))
 
+    def renumber(self, slots: Array) -> None:
+        """Keep the partials of these slots, numbered in this order; trees are made anew."""
+        if not self.retired:
+            self.pool = tuple(column[slots] for column in self.pool)
+        self.tree = self.monoid.allocate(0)
+
     def run(self, program: Array, tuples: Tuples | None, slices: Slices, outside: Columns) -> None:
         """Run a slice program; without tuples, one that folds none."""
         if self.retired:

@@ -24,6 +24,7 @@ from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.operator import state
 from windlass.operator.branch import Branch
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
+from windlass.operator.forgetting import Lifetimes, worth_dropping
 from windlass.operator.keys import KeyIndex
 from windlass.operator.plan import Plan
 from windlass.operator.query import Query, check_queries
@@ -44,7 +45,8 @@ class Operator:
 
     `time` names the column of event times, `key` the column (or columns) whose values have windows of their own,
     `sequence` one that orders events of the same time. Late events correct windows for `allowed_lateness` after
-    their end. `watermarks` lets the watermark follow the stream; otherwise it is given to `advance`.
+    their end. `watermarks` lets the watermark follow the stream; otherwise it is given to `advance`. A key without
+    events for `key_ttl` ends: all about it is forgotten.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Operator:
         order: Literal["out-of-order", "in-order"] = "out-of-order",
         store: Literal["auto", "lazy", "eager"] = "auto",
         watermarks: Watermarks | None = None,
+        key_ttl: Any = None,
     ) -> None:
         names = _checked_columns(time, key, sequence)
         if order not in ("out-of-order", "in-order"):
@@ -69,10 +72,13 @@ class Operator:
         if watermarks is not None and order == "in-order":
             raise InvalidArgument("in-order streams need no watermarks: every event is one")
         self._in_order, self._store, self._watermarks = order == "in-order", store, watermarks
-        self._lateness = _checked_lateness(allowed_lateness)
+        self._lateness = _checked_length("allowed_lateness", allowed_lateness, 0)
+        self._key_ttl = None if key_ttl is None else _checked_length("key_ttl", key_ttl, 1)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
         self._branches = [Branch(list(check_queries(queries, names)), self._in_order, store, bool(names))]
+        self._check_ttl(self._branches[0])
+        self._lifetimes = Lifetimes()
         self._watermark = LONG_AGO
         self._greatest = LONG_AGO  # event time
         self._next = LONG_AGO  # the watermark to come
@@ -107,6 +113,9 @@ class Operator:
             self._arrivals += len(events)
             self._take(tuples, events)
         self._reader.accept(events)
+        self._lifetimes.credit += len(events)
+        if self._key_ttl is not None:
+            self._lifetimes.note(tuples[0].key, events.ts, len(self._keys))
 
     def bind(self, schema: pa.Schema) -> None:
         """Fix the types of the columns before the first batch, so that results have them from the start."""
@@ -145,6 +154,9 @@ class Operator:
             self._counters["batches"] += 1
             self._greatest = max(self._greatest, int(slices.last.max()))
             self._take_chunks(tuples, slices, 0, len(slices))
+        self._lifetimes.credit += len(slices)
+        if self._key_ttl is not None:
+            self._lifetimes.note(ids, slices.last, len(self._keys))
 
     @cached_property
     def _union(self) -> Union:
@@ -153,6 +165,8 @@ class Operator:
     def _prepare(self, events: Events) -> list[Tuples]:
         """The events as each branch reads them, checked; keys get their ids."""
         unit = _unit_of(events)
+        if self._key_ttl is not None:
+            _in_unit("key_ttl", self._key_ttl, unit)  # or it is refused
         ids = self._keys.encode(events.keys, len(events))
         arrival = np.arange(self._arrivals, self._arrivals + len(events))
         prepared = []
@@ -160,7 +174,7 @@ class Operator:
             plan = branch.bound_to(unit)
             tuples = branch.tuples(plan, events, ids, arrival)
             if branch.engine is None:
-                lateness = _in_unit(self._lateness, unit)
+                lateness = _in_unit("allowed_lateness", self._lateness, unit)
                 has_sequence = self._reader.sequence is not None
                 branch.install(plan, events, tuples, lateness, has_sequence, self._watermark)
             assert branch.engine is not None
@@ -283,7 +297,9 @@ class Operator:
             raise InvalidArgument("advance needs a watermark: the time before which no more events will come")
         with self._all_or_nothing():
             self._advance(max(self._next, self._watermark))
-        return self._results()
+        results = self._results()
+        self._forget()
+        return results
 
     def _unit(self, watermark: Any) -> str | None:
         """The unit of a watermark; before the first batch the watermark itself tells."""
@@ -305,6 +321,29 @@ class Operator:
                 branch.advance(NEVER, over=True, partial=partial)
         self._finished = True
         return self._results()
+
+    def _forget(self) -> None:
+        """End keys whose time is over, and drop those that nobody needs, if they are many. All results are out."""
+        engines = [branch.engine for branch in self._branches if branch.engine is not None]
+        keys = len(self._keys)
+        if self._key_ttl is not None and self._reader.time_type is not None:
+            unit = self._reader.unit
+            ttl, lateness = _in_unit("key_ttl", self._key_ttl, unit), _in_unit("", self._lateness, unit)
+            ended = self._lifetimes.end(self._watermark - ttl - lateness)
+            if len(ended):
+                for engine in engines:
+                    engine.forget(ended)
+        if not self._keys.names or not self._lifetimes.worth_a_look(keys):
+            return
+        needed = np.zeros(keys, np.bool_)
+        for engine in engines:
+            needed |= engine.needed_keys()[:keys]
+        kept = np.flatnonzero(needed)
+        if worth_dropping(keys - len(kept), keys):
+            self._keys = self._keys.keep(kept)
+            self._lifetimes.renumber(kept)
+            for engine in engines:
+                engine.renumber(kept)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -358,7 +397,9 @@ class Operator:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
         since = max(self._greatest, self._watermark) if self._in_order else self._greatest
         self.__dict__.pop("_union", None)
-        self._branches.append(Branch([query], self._in_order, self._store, bool(self._keys.names), since))
+        branch = Branch([query], self._in_order, self._store, bool(self._keys.names), since)
+        self._check_ttl(branch)
+        self._branches.append(branch)
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
         return f"{query.name} starts with windows that begin after {self._shown(since)}"
@@ -382,7 +423,23 @@ class Operator:
             if branch.since != LONG_AGO:
                 text = f"added at {self._shown(branch.since)}: " + text
             texts.append(text)
+        if self._key_ttl is not None:
+            texts.append(f"keys end: {self._key_ttl} (and the allowed lateness) after their last event")
         return "\n".join(texts)
+
+    def _check_ttl(self, branch: Branch) -> None:
+        """Refuse a key_ttl that would end a key before windows of its that time completes."""
+        if self._key_ttl is None:
+            return
+        ttl = _in_unit("key_ttl", self._key_ttl, "us")
+        for finding in branch.plan.findings:
+            reach = finding.bound.reach
+            if ttl < reach:
+                least = reach if isinstance(self._key_ttl, int) else f"'{durations.format(reach)}'"
+                raise InvalidArgument(
+                    f"key_ttl={self._key_ttl!r} would end a key while {finding.window!r} may still be open; "
+                    f"it must be at least {least}"
+                )
 
     @property
     def watermark(self) -> int | None:
@@ -460,26 +517,26 @@ def _checked_columns(time: Any, key: Any, sequence: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _checked_lateness(lateness: Any) -> Any:
-    plain = isinstance(lateness, int | np.integer) and not isinstance(lateness, bool)
-    length = int(lateness) if plain else durations.parse(lateness, positive=False)
-    if length < 0:
-        raise InvalidArgument(f"allowed_lateness must not be negative, got {lateness}")
-    if length > LATEST:
-        raise InvalidArgument(f"allowed_lateness must be at most {LATEST}, got {lateness}")
-    return length if plain else lateness
+def _checked_length(name: str, length: Any, least: int) -> Any:
+    plain = isinstance(length, int | np.integer) and not isinstance(length, bool | np.timedelta64)
+    count = int(length) if plain else durations.parse(length, positive=False)
+    if count < least:
+        raise InvalidArgument(f"{name} must {'not be negative' if least == 0 else 'be positive'}, got {length}")
+    if count > LATEST:
+        raise InvalidArgument(f"{name} must be at most {LATEST}, got {length}")
+    return count if plain else length
 
 
 def _unit_of(events: Events) -> str | None:
     return None if events.time_type is None or pa.types.is_integer(events.time_type) else "us"
 
 
-def _in_unit(lateness: Any, unit: str | None) -> int:
-    if isinstance(lateness, int):
-        return lateness
+def _in_unit(name: str, length: Any, unit: str | None) -> int:
+    if isinstance(length, int):
+        return length
     if unit is None:
-        raise WrongType(f"time is a column of integers, so allowed_lateness is an integer too, got {lateness!r}")
-    return durations.parse(lateness, unit=unit, positive=False)
+        raise WrongType(f"time is a column of integers, so {name} is an integer too, got {length!r}")
+    return durations.parse(length, unit=unit, positive=False)
 
 
 __all__ = ["Operator", "aggregate"]

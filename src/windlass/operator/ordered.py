@@ -23,6 +23,7 @@ from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import HI, LO, Slices
 from windlass.slicing.sorting import by
+from windlass.windows.session import SessionGap
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
 Array = np.ndarray[Any, Any]
@@ -144,6 +145,47 @@ class Ordered:
             self.contexts = [np.concatenate([c, np.zeros((more, c.shape[1]), np.int64)]) for c in self.contexts]
         self.slices.add_keys(grown)
         self.keys = keys
+
+    @property
+    def forgets(self) -> bool:
+        """Whether nothing of a key is left once its windows are complete: positions do not count, and no window
+        reaches back for ever."""
+        s = self.specs
+        fixed = (s[:, cutty.MEASURE] == TIME) & (s[:, cutty.ENDS] > 0) & (s[:, cutty.EMIT_EMPTY] == 0)
+        return bool(fixed.all()) and all(isinstance(d, SessionGap) for _, d in self.discretizers)
+
+    def needed_keys(self) -> Array:
+        """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""
+        if not self.forgets:
+            return np.asarray((self.latest[TIME] != LONG_AGO) | (self.begun != NEVER).any(axis=0))
+        directory = self.slices.directory
+        needed = directory[:, HI] > directory[:, LO]
+        for (_, d), context, carry in zip(self.discretizers, self.contexts, self.carries, strict=True):
+            needed |= d.open_from(context, carry) != NEVER
+        return np.asarray(needed)
+
+    def forget(self, keys: Array) -> None:
+        """Make keys that have ended as if they had never come."""
+        self.slices.clear(keys)
+        self.count[keys] = 0
+        self.earliest[:, keys], self.latest[:, keys], self.after[:, keys] = NEVER, LONG_AGO, LONG_AGO
+        self.skipped[:, keys] = self.seen_from[:, keys] = 0
+        self.begun[:, keys], self.has_begun[:, keys] = NEVER, False
+        self.contexts, self.carries = without(keys, self.contexts, self.carries)
+
+    def renumber(self, kept: Array) -> None:
+        """Forget all keys but these, which are numbered in this order from now on."""
+        for lift in self.lifts:
+            lift.reserve(self.slices)
+        slots = self.slices.renumber(kept)
+        for lift in self.lifts:
+            lift.renumber(slots)
+        self.count, self.earliest, self.latest = self.count[kept], self.earliest[:, kept], self.latest[:, kept]
+        self.after, self.skipped, self.seen_from = self.after[:, kept], self.skipped[:, kept], self.seen_from[:, kept]
+        self.begun, self.has_begun = self.begun[:, kept], self.has_begun[:, kept]
+        self.contexts, self.carries = only(kept, self.contexts, self.carries)
+        self.keys = 0
+        self.add_keys(max(1, len(kept)))
 
     def note_first(self, tuples: Tuples, refusals: Array | None = None) -> None:
         """Remember each key's first event, from which on empty windows count; not what came too late for a window."""
@@ -454,6 +496,24 @@ class Ordered:
 def wider(matrix: Array, more: int, fill: int) -> Array:
     """A matrix by key, with room for more keys."""
     return np.concatenate([matrix, np.full((len(matrix), more), fill, np.int64)], axis=1)
+
+
+def without(keys: Array, contexts: list[Array], carries: list[Array]) -> tuple[list[Array], list[Array]]:
+    """What discretizers remember, with these keys as they were before their first event."""
+    contexts = [context.copy() for context in contexts]
+    for context in contexts:
+        context[keys] = 0
+    return contexts, [carry[~np.isin(carry[:, 0], keys)] for carry in carries]
+
+
+def only(kept: Array, contexts: list[Array], carries: list[Array]) -> tuple[list[Array], list[Array]]:
+    """What discretizers remember of these keys, once key kept[i] is key i."""
+    left = []
+    for carry in carries:
+        mine = carry[np.isin(carry[:, 0], kept)]
+        mine[:, 0] = np.searchsorted(kept, mine[:, 0])
+        left.append(mine)
+    return [context[kept] for context in contexts], left
 
 
 def _positions(offsets: Array, first: Array) -> Array:

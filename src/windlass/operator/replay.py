@@ -38,7 +38,7 @@ from windlass.operator.emitted import (
     Rows,
 )
 from windlass.operator.lift import Lift
-from windlass.operator.ordered import Completed, Ordered, run_of, wider
+from windlass.operator.ordered import Completed, Ordered, only, run_of, wider, without
 from windlass.operator.plan import Plan
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty
@@ -81,7 +81,10 @@ class Replay:
     def add_keys(self, keys: int) -> None:
         before = len(self.engine.count)
         self.engine.add_keys(keys)
-        more = len(self.engine.count) - before
+        self._add_room(len(self.engine.count) - before)
+
+    def _add_room(self, more: int) -> None:
+        """Room for more keys."""
         if more:
             self.position = np.concatenate([self.position, np.zeros(more, np.int64)])
             none = np.full((len(self.closed), more, 3), LONG_AGO, np.int64)
@@ -103,6 +106,42 @@ class Replay:
         self.engine.retire(findings)
         self.retired |= findings
         self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
+
+    def needed_keys(self) -> Array:
+        """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""
+        needed = self.engine.needed_keys()
+        needed[self.emitted.table[:, KEY]] = True
+        if self.tuples is not None:
+            needed[self.tuples.key] = True
+        return needed
+
+    def forget(self, keys: Array) -> None:
+        """Make keys that have ended as if they had never come."""
+        gone = np.zeros(len(self.position), np.bool_)
+        gone[keys] = True
+        self.engine.forget(keys)
+        self.emitted.forget(gone)
+        if self.tuples is not None:
+            rows = np.flatnonzero(~gone[self.tuples.key])
+            self.tuples = self.tuples.take(rows)
+            self.refused = {i: mask[rows] for i, mask in self.refused.items() if mask[rows].any()}
+        self.position = np.where(gone, 0, self.position)
+        self.closed[:, keys], self.highest[:, keys], self.behind[:, keys] = LONG_AGO, LONG_AGO, LONG_AGO
+        self.resume[:, keys] = self.own[:, keys] = 0
+        self.frontier[:, keys] = self.watermark - self.lateness, LONG_AGO
+        self.contexts, self.carries = without(keys, self.contexts, self.carries)
+
+    def renumber(self, kept: Array) -> None:
+        """Forget all keys but these, which are numbered in this order from now on."""
+        if self.tuples is not None:
+            self.tuples = self.tuples.renumbered(kept)
+        self.emitted.renumber(kept)
+        self.position, self.closed, self.highest = self.position[kept], self.closed[:, kept], self.highest[:, kept]
+        self.frontier, self.resume, self.own = self.frontier[:, kept], self.resume[:, kept], self.own[:, kept]
+        self.behind = self.behind[:, kept]
+        self.contexts, self.carries = only(kept, self.contexts, self.carries)
+        self.engine.renumber(kept)
+        self._add_room(len(self.engine.count) - len(kept))
 
     # ------------------------------------------------------------------ late events
 

@@ -8,7 +8,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-HIGH, LAST = 3, 4
+KEY, HIGH, LAST = 1, 3, 4
 
 
 class Revisions:
@@ -35,3 +35,12 @@ class Revisions:
     def close(self, horizon: int) -> None:
         if len(self.table):
             self.table = self.table[self.table[:, HIGH] > horizon]
+
+    def forget(self, gone: Array) -> None:
+        """Forget the windows of keys; a mask by key."""
+        self.table = self.table[~gone[self.table[:, KEY]]]
+
+    def renumber(self, kept: Array) -> None:
+        """Key kept[i] is key i from now on; there are windows of these only."""
+        self.table = self.table.copy()
+        self.table[:, KEY] = np.searchsorted(kept, self.table[:, KEY])

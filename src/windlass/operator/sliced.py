@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from windlass.aggregates.monoid import Columns
+from windlass.operator import revisions
 from windlass.operator.emitted import (
     ALIVE,
     END,
@@ -33,7 +34,7 @@ from windlass.operator.revisions import Revisions
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges, general, instructions
 from windlass.slicing.edges import LONG_AGO, NEVER
-from windlass.slicing.slices import HI, Slices
+from windlass.slicing.slices import HI, LO, Slices
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
@@ -92,6 +93,41 @@ class Sliced:
         self._find_edges()
         self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
         self.retired |= findings
+
+    def needed_keys(self) -> Array:
+        """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""
+        directory = self.slices.directory
+        needed = directory[:, HI] > directory[:, LO]
+        if self.empty.any():
+            needed |= self.latest != LONG_AGO  # empty windows go on for ever
+        needed[self.emitted.table[:, KEY]] = True
+        needed[self.revisions.table[:, revisions.KEY]] = True
+        for events, _ in self.pending:
+            needed[events.key] = True
+        return np.asarray(needed)
+
+    def forget(self, keys: Array) -> None:
+        """Make keys that have ended as if they had never come. None of their events waits."""
+        gone = np.zeros(len(self.latest), np.bool_)
+        gone[keys] = True
+        self.slices.clear(keys)
+        self.earliest[:, keys], self.started[:, keys], self.latest[keys] = NEVER, False, LONG_AGO
+        self.emitted.forget(gone)
+        self.revisions.forget(gone)
+
+    def renumber(self, kept: Array) -> None:
+        """Forget all keys but these, which are numbered in this order from now on."""
+        for lift in self.lifts:
+            lift.reserve(self.slices)
+        slots = self.slices.renumber(kept)
+        for lift in self.lifts:
+            lift.renumber(slots)
+        self.earliest, self.started, self.latest = self.earliest[:, kept], self.started[:, kept], self.latest[kept]
+        self.emitted.renumber(kept)
+        self.revisions.renumber(kept)
+        self.pending = [(events.renumbered(kept), refusals) for events, refusals in self.pending]
+        self.keys = 0
+        self.add_keys(max(1, len(kept)))
 
     def _find_edges(self) -> None:
         self.gap = min((gap for _, gap in self.sessions), default=NEVER)

@@ -263,6 +263,7 @@ def options(operator: Operator) -> dict[str, Any]:
         "order": "in-order" if operator._in_order else "out-of-order",
         "store": operator._store,
         "watermarks": operator._watermarks,
+        "key_ttl": operator._key_ttl,
     }
 
 
@@ -270,6 +271,7 @@ def asked(operator: Operator) -> dict[str, Any]:
     """Options and queries as plain data; equal if the operators are to do the same."""
     given = options(operator)
     given["allowed_lateness"] = _lateness(operator._lateness, "us")
+    given["key_ttl"] = None if operator._key_ttl is None else _lateness(operator._key_ttl, "us")
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
     queries = {query.name: _description(query) for query in planned(operator)}
     functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
@@ -305,8 +307,8 @@ def check_asked(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 def _lateness(lateness: Any, unit: str | None) -> int:
-    if isinstance(lateness, int | np.integer):
-        return int(lateness)
+    if isinstance(lateness, int):
+        return lateness
     return durations.parse(lateness, unit=unit or "us", positive=False)
 
 

@@ -59,6 +59,10 @@ class Tuples:
             [tuple(column[rows] for column in columns) for columns in self.partials],
         )
 
+    def renumbered(self, kept: Array) -> Tuples:
+        """The same events, once key kept[i] is key i; they are of these keys only."""
+        return replace(self, key=np.searchsorted(kept, self.key))
+
     def order(self, keys: int) -> Array | None:
         """The order by key, and each key's by (ts, seq); None if that is the order they are in."""
         return order_of(self.key, self.ts, self.seq, keys)

@@ -89,6 +89,26 @@ class Slices:
         upto[keys] = self.directory[keys, HI]
         self.evict(upto)
 
+    def renumber(self, kept: Integers) -> Integers:
+        """Keep the slices of these keys only, which are numbered in this order from now on, without the room that
+        others have left. Runs keep their places for trees. Returns the slots of old that are now 0, 1, 2, …"""
+        directory = self.directory[kept]
+        lo, capacity = directory[:, LO], directory[:, CAPACITY]
+        sizes = directory[:, HI] - lo
+        n = int(sizes.sum())
+        base = np.cumsum(capacity) - capacity
+        within = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # its run
+        live = self.rows[within + np.repeat(directory[:, BASE] + lo, sizes)]
+        slots: Integers = live[:, SLOT].copy()
+        live[:, SLOT] = np.arange(n)
+        self.top = int(capacity.sum())
+        self.rows = np.zeros((self.top, self.rows.shape[1]), np.int64)
+        self.rows[within + np.repeat(base + lo, sizes)] = live
+        directory[:, BASE], directory[:, CLEAN] = base, 0  # trees stay behind
+        self.directory = directory
+        self.slots, self.free, self.free_count = n, np.empty(n, np.int64), 0
+        return slots
+
     @property
     def nbytes(self) -> int:
         """What the slices take, without partials: rows in use and the directory."""

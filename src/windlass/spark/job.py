@@ -37,6 +37,7 @@ class Job:
             key=list(self.key) or None,
             sequence=self.sequence,
             allowed_lateness=self.allowed_lateness,
+            key_ttl=self.key_ttl,
         )
         operator.bind(self.schema)
         return operator

@@ -44,6 +44,7 @@ def shared_windows(
     key: str | Sequence[str] | None = None,
     sequence: str | None = None,
     allowed_lateness: Any = 0,
+    key_ttl: Any = None,
     late: Late = "slices",
     buckets: int | None = None,
     name: str = "windlass",
@@ -53,13 +54,13 @@ def shared_windows(
     `time` names the column of event times (of a stream: the one with a watermark), `key` the column or columns whose
     values have windows of their own, `sequence` one that orders events of the same time. Late events correct windows
     for `allowed_lateness` after their end; what comes later still is part of the frame, as slices or, with
-    `late="rows"`, as the rows they came as. State is kept in so many `buckets` (default:
-    spark.sql.shuffle.partitions), which is fixed for the life of a checkpoint. `name` is what `observe` reports
-    figures under.
+    `late="rows"`, as the rows they came as. A key that has no events for `key_ttl` ends: all about it is forgotten.
+    State is kept in so many `buckets` (default: spark.sql.shuffle.partitions), which is fixed for the life of a
+    checkpoint. `name` is what `observe` reports figures under.
 
     `results_of(frame, query)` and `late_of(frame)` are views of the frame.
     """
-    job = _job(events, queries, time, key, sequence, allowed_lateness, late, buckets)
+    job = _job(events, queries, time, key, sequence, allowed_lateness, key_ttl, late, buckets)
     frame = Frame(job)
     schema = frame.spark_schema  # also finds whatever is wrong with types
     needed = events.select(*(F.col(_quoted(n)) for n in job.schema.names))
@@ -83,6 +84,7 @@ def remaining_windows(
     key: str | Sequence[str] | None = None,
     sequence: str | None = None,
     allowed_lateness: Any = 0,
+    key_ttl: Any = None,
     late: Late = "slices",
     buckets: int | None = None,
     operator_id: int = 0,
@@ -92,7 +94,7 @@ def remaining_windows(
     A batch DataFrame with the columns of `shared_windows`, for the same sink, made with the same arguments (of `events`
     only the schema is looked at). The checkpoint does not change: if the stream goes on, these windows come again.
     """
-    job = _job(events, queries, time, key, sequence, allowed_lateness, late, buckets)
+    job = _job(events, queries, time, key, sequence, allowed_lateness, key_ttl, late, buckets)
     spark = events.sparkSession
 
     def variable(name: str) -> DataFrame:
@@ -144,7 +146,15 @@ def _opened(payloads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _job(
-    events: DataFrame, queries: Any, time: str, key: Any, sequence: str | None, lateness: Any, late: Late, buckets: Any
+    events: DataFrame,
+    queries: Any,
+    time: str,
+    key: Any,
+    sequence: str | None,
+    lateness: Any,
+    ttl: Any,
+    late: Late,
+    buckets: Any,
 ) -> Job:
     if not isinstance(events, DataFrame):
         raise WrongType(f"shared_windows takes a Spark DataFrame, got {type(events).__name__}")
@@ -164,7 +174,7 @@ def _job(
     needed = _needed(events, asked, time, names, sequence, whole=late == "rows")
     schema = to_arrow_schema(events.select(*(F.col(_quoted(n)) for n in needed)).schema, timezone="UTC")
     schema = pa.schema([pa.field(f.name, f.type) for f in schema])
-    return Job(asked, schema, time, names, sequence, lateness, None, late, buckets if names else 1)
+    return Job(asked, schema, time, names, sequence, lateness, ttl, late, buckets if names else 1)
 
 
 def _check_names(queries: Sequence[Query], key: Sequence[str]) -> None:

@@ -68,6 +68,10 @@ class LastEvents(Discretizer):
         # The last n events belong to a window to come, at whatever edge.
         return np.where(context[:, _SEEN] != 0, self._last(context, self.n), FOREVER)
 
+    @property
+    def reach(self) -> int:
+        return self.every
+
     def describe(self) -> str:
         return f"the last {self.n} event{'s' if self.n > 1 else ''}, every {self.every}"
 

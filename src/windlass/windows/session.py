@@ -56,6 +56,10 @@ class SessionGap(OneOpen):
         n = _kernel()(self.gap, run.watermark, events, context, begins, found)
         return begins, Windows.of(found[:, :n]), carry
 
+    @property
+    def reach(self) -> int:
+        return self.gap + 1  # an event at its end would join it
+
     def describe(self) -> str:
         return f"sessions with a gap of {self.gap}"
 

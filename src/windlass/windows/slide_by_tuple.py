@@ -72,6 +72,10 @@ class OpenedByEvents(ManyOpen):
         tied = np.where(context[:, _COUNT] != 0, context[:, _TIED], FOREVER)
         return np.minimum(self.open_from(context, carry), tied)
 
+    @property
+    def reach(self) -> int:
+        return self.size
+
     def describe(self) -> str:
         return f"[ts, ts + {self.size}) of every {f'{self.every} events' if self.every > 1 else 'event'}"
 

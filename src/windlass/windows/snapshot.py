@@ -62,6 +62,10 @@ class Lives(ManyOpen):
         n, left = _kernel()(self.lifetime, run.watermark, events, context, carry, queue, begins, found)
         return begins, Windows.of(found[:, :n]), queue[:left]
 
+    @property
+    def reach(self) -> int:
+        return self.lifetime
+
     def describe(self) -> str:
         return f"stretches with the same live events, which live for {self.lifetime}"
 

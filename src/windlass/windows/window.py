@@ -78,6 +78,12 @@ class Bound(ABC):
         """How many events before the first correctable one may still become part of a window."""
         return 0
 
+    @property
+    def reach(self) -> int:
+        """How far behind a key's last event the watermark may still complete one of its windows; 0 if only events
+        do."""
+        return 0
+
     @abstractmethod
     def describe(self) -> str:
         """One line for `explain`."""
@@ -104,6 +110,10 @@ class Periodic(Bound):
     ends: int
     last_only: bool = False  # a window is emitted only if an event fell in its last step
     measure: str = "time"
+
+    @property
+    def reach(self) -> int:
+        return self.step * max(1, self.ends) if self.measure == "time" else 0
 
     def describe(self) -> str:
         starts = f"{self.origin} + k·{self.period}" if self.period else f"{self.origin}"
