@@ -2,6 +2,7 @@
 
 from windlass.spark.frame import late_of, queries_of, results_of
 from windlass.spark.generator import generate, register
+from windlass.spark.parquet import parquet_events
 from windlass.spark.pipeline import remaining_windows, shared_windows
 from windlass.spark.progress import progress
 from windlass.spark.session import session
@@ -11,6 +12,7 @@ __all__ = [
     "generate",
     "idempotent_parquet",
     "late_of",
+    "parquet_events",
     "progress",
     "queries_of",
     "read_upserted",

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
@@ -28,6 +27,7 @@ from windlass.spark.cut import CUT_SCHEMA, cut
 from windlass.spark.frame import LATE, Frame, batches
 from windlass.spark.job import Job, Late
 from windlass.spark.merge import finish, restored
+from windlass.spark.parquet import ParquetEvents, arrow_schema
 from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, Processor
 from windlass.spark.session import check
 
@@ -37,7 +37,7 @@ _DELAY = "spark.watermarkDelayMs"  # what withWatermark leaves in a column's met
 
 
 def shared_windows(
-    events: DataFrame,
+    events: DataFrame | ParquetEvents,
     queries: Query | Iterable[Query],
     *,
     time: str,
@@ -63,8 +63,11 @@ def shared_windows(
     job = _job(events, queries, time, key, sequence, allowed_lateness, key_ttl, late, buckets)
     frame = Frame(job)
     schema = frame.spark_schema  # also finds whatever is wrong with types
-    needed = events.select(*(F.col(_quoted(n)) for n in job.schema.names))
-    blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming), CUT_SCHEMA)
+    if isinstance(events, ParquetEvents):
+        blocks = events.blocks(job)
+    else:
+        needed = events.select(*(F.col(_quoted(n)) for n in job.schema.names))
+        blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming), CUT_SCHEMA)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
     outcome = blocks.groupBy("bucket").transformWithStateInPandas(
@@ -77,7 +80,7 @@ def shared_windows(
 
 def remaining_windows(
     checkpoint: str | Path,
-    events: DataFrame,
+    events: DataFrame | ParquetEvents,
     queries: Query | Iterable[Query],
     *,
     time: str,
@@ -146,7 +149,7 @@ def _opened(payloads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _job(
-    events: DataFrame,
+    events: Any,
     queries: Any,
     time: str,
     key: Any,
@@ -156,8 +159,8 @@ def _job(
     late: Late,
     buckets: Any,
 ) -> Job:
-    if not isinstance(events, DataFrame):
-        raise WrongType(f"shared_windows takes a Spark DataFrame, got {type(events).__name__}")
+    if not isinstance(events, DataFrame | ParquetEvents):
+        raise WrongType(f"shared_windows takes a Spark DataFrame or parquet_events, got {type(events).__name__}")
     spark = events.sparkSession
     names = () if key is None else (key,) if isinstance(key, str) else tuple(key)
     asked = check_queries(queries, names)
@@ -172,8 +175,7 @@ def _job(
     if not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1:
         raise InvalidArgument(f"buckets is a positive number, got {buckets!r}")
     needed = _needed(events, asked, time, names, sequence, whole=late == "rows")
-    schema = to_arrow_schema(events.select(*(F.col(_quoted(n)) for n in needed)).schema, timezone="UTC")
-    schema = pa.schema([pa.field(f.name, f.type) for f in schema])
+    schema = arrow_schema(events, needed)
     return Job(asked, schema, time, names, sequence, lateness, ttl, late, buckets if names else 1)
 
 
@@ -192,7 +194,7 @@ def _check_names(queries: Sequence[Query], key: Sequence[str]) -> None:
         folded[name.lower()] = name
 
 
-def _check_time(events: DataFrame, time: str) -> None:
+def _check_time(events: DataFrame | ParquetEvents, time: str) -> None:
     fields = {field.name: field for field in events.schema.fields}
     if time not in fields:
         raise UnknownColumn(f"there is no time column {time!r}; the frame has {events.columns}")
@@ -200,8 +202,11 @@ def _check_time(events: DataFrame, time: str) -> None:
         return
     if not isinstance(fields[time].dataType, TimestampType | TimestampNTZType):
         raise WrongType(f"a stream's time is a timestamp, but {time!r} is of {fields[time].dataType.simpleString()}")
-    if _DELAY not in (fields[time].metadata or {}):
-        others = [name for name, field in fields.items() if _DELAY in (field.metadata or {})]
+    marked = [name for name, field in fields.items() if _DELAY in (field.metadata or {})]
+    if isinstance(events, ParquetEvents):
+        marked = [] if events.watermark is None else [events.watermark[0]]
+    if time not in marked:
+        others = [name for name in marked if name != time]
         hint = f"; there is one on {others[0]!r}: is that the time?" if others else ""
         raise InvalidArgument(
             f"the stream has no watermark on {time!r}{hint}; say how late events may be: "
@@ -210,7 +215,12 @@ def _check_time(events: DataFrame, time: str) -> None:
 
 
 def _needed(
-    events: DataFrame, queries: Sequence[Query], time: str, key: Sequence[str], sequence: str | None, whole: bool
+    events: DataFrame | ParquetEvents,
+    queries: Sequence[Query],
+    time: str,
+    key: Sequence[str],
+    sequence: str | None,
+    whole: bool,
 ) -> list[str]:
     """The columns that the queries read: only these cross to Python."""
     for name in (*key, *([] if sequence is None else [sequence])):

@@ -1,0 +1,240 @@
+"""Events in Parquet files, read by the workers themselves: Spark says who reads which file, and never sees a row.
+
+    events = parquet_events(spark, "events/", where=pc.field("value") > 0)                   # batch
+    events = parquet_events(spark, "events/", streaming=True).withWatermark("ts", "10s")     # as files arrive
+    shared_windows(events, queries, time="ts", key="sensor")
+
+Turning Parquet into Spark's rows, and rows into Arrow, costs several times what the windows do. Here a list of files
+goes to the workers, each of which reads its files with Arrow, cuts and pre-aggregates, and hands on blocks. Which
+files there are, which of them are new, and how many make a micro-batch, is still Spark's file source's business, so a
+checkpoint means what it always does.
+
+Read as Spark reads them: partition columns (`day=2024-01-01/`), INT96 and time-zone-free timestamps, columns that some
+files lack. Refused: tables whose files are not all there is to know (Delta, Iceberg, Hudi).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+
+from windlass.errors import InvalidArgument, UnknownColumn, WrongType
+from windlass.spark.cut import CUT_SCHEMA, cut
+from windlass.spark.job import Job
+
+__all__ = ["ParquetEvents", "parquet_events"]
+
+GREATEST = "greatest"  # the greatest event time of a partition, for Spark's watermark
+_TABLES = {"_delta_log": "Delta", "metadata": "Iceberg", ".hoodie": "Hudi"}
+_FILE_COLUMNS = {
+    "path": StringType(),
+    "modificationTime": TimestampType(),
+    "length": LongType(),
+    "content": BinaryType(),
+}
+
+
+def parquet_events(
+    spark: SparkSession,
+    path: str | Sequence[str],
+    *,
+    streaming: bool = False,
+    where: pc.Expression | None = None,
+    schema: StructType | None = None,
+    **options: Any,
+) -> ParquetEvents:
+    """Parquet files as input of `shared_windows`.
+
+    `where` leaves out rows (and whole row groups, by their statistics); it is an expression over the files' columns.
+    `schema` must be given where there are no files yet. `options` are those of Spark's file source, such as
+    maxFilesPerTrigger, recursiveFileLookup or modifiedAfter.
+    """
+    if not isinstance(spark, SparkSession):
+        raise WrongType(f"parquet_events takes a Spark session and a path, got {type(spark).__name__}")
+    if where is not None and not isinstance(where, pc.Expression):
+        raise WrongType(f"where is a pyarrow.compute.Expression, such as pc.field('value') > 0, got {where!r}")
+    paths = (path,) if isinstance(path, str) else tuple(map(str, path))
+    if not paths:
+        raise InvalidArgument("parquet_events needs a path")
+    for one in paths:
+        _refuse_tables(spark, one)
+    return ParquetEvents(spark, paths, streaming, where, schema, tuple(sorted((k, str(v)) for k, v in options.items())))
+
+
+@dataclass(frozen=True)
+class ParquetEvents:
+    """Parquet files that workers read; made by `parquet_events`."""
+
+    sparkSession: SparkSession
+    paths: tuple[str, ...]
+    isStreaming: bool
+    where: pc.Expression | None
+    given_schema: StructType | None
+    options: tuple[tuple[str, str], ...]
+    watermark: tuple[str, str] | None = None
+
+    def withWatermark(self, time: str, delay: str) -> ParquetEvents:
+        """Say how late events may be, as for a DataFrame."""
+        if time not in self.columns:
+            raise UnknownColumn(f"there is no column {time!r}; the files have {self.columns}")
+        return replace(self, watermark=(time, delay))
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns, as Spark reads them; partition columns last."""
+        if self.given_schema is not None:
+            return self.given_schema
+        try:
+            return self.sparkSession.read.options(**dict(self.options)).parquet(*self.paths).schema
+        except Exception as error:
+            raise InvalidArgument(
+                f"the columns of {', '.join(self.paths)} cannot be told: {_first_line(error)}; "
+                "if no file is there yet, give parquet_events a schema"
+            ) from error
+
+    @property
+    def columns(self) -> list[str]:
+        return self.schema.fieldNames()
+
+    def blocks(self, job: Job) -> DataFrame:
+        """The first stage over these files: what `cut` makes of a DataFrame's partitions."""
+        files = self._files()
+        partitioned = [name for name in files.columns if name not in _FILE_COLUMNS]
+        chosen = files.select("path", *(F.col(f"`{name}`") for name in partitioned))
+        read = _read_and_cut(job, self.where, set(partitioned), heartbeat=self.isStreaming)
+        if not self.isStreaming:
+            return chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp").drop(GREATEST)
+        assert self.watermark is not None
+        blocks = chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp")
+        # Without the column, Spark does not drop blocks as late: what is late is decided by event.
+        return blocks.withWatermark(GREATEST, self.watermark[1]).drop(GREATEST)
+
+    def _files(self) -> DataFrame:
+        """A row a file: its path, and the values of the partition columns."""
+        options = {"pathGlobFilter": "*.parquet", **dict(self.options)}
+        if not self.isStreaming:
+            files = self.sparkSession.read.format("binaryFile").options(**options).load(list(self.paths))
+            # One row a task: Spark would pack small files together by their size, which says nothing here.
+            return files.repartition(self._tasks(), "path")
+        if len(self.paths) > 1:
+            raise InvalidArgument("a stream of files has one path; use a pattern or recursiveFileLookup")
+        reader = self.sparkSession.readStream.format("binaryFile").options(**options)
+        return reader.schema(self._file_schema()).load(self.paths[0])
+
+    def _tasks(self) -> int:
+        return max(1, self.sparkSession.sparkContext.defaultParallelism)
+
+    def _file_schema(self) -> StructType:
+        """Of the source of files; a stream has to be told, partition columns included."""
+        base = [StructField(name, type_) for name, type_ in _FILE_COLUMNS.items()]
+        found = self.sparkSession.read.format("binaryFile").options(pathGlobFilter="*.parquet").load(self.paths[0])
+        return StructType(base + [f for f in found.schema.fields if f.name not in _FILE_COLUMNS])
+
+
+def _read_and_cut(
+    job: Job, where: pc.Expression | None, partitioned: set[str], heartbeat: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow` over rows that are files."""
+    cut_rows = cut(job, heartbeat)
+
+    def read_and_cut(files: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        greatest: list[int] = []
+
+        def events() -> Iterator[pa.RecordBatch]:
+            for batch in files:
+                for file in batch.to_pylist():
+                    for part in _events_of(job, file, where, partitioned):
+                        if (latest := _latest(part, job.time)) is not None:
+                            greatest[:] = [max([latest, *greatest])]
+                        yield part
+
+        for row in cut_rows(events()):
+            yield _with_greatest(row, greatest)
+        if greatest:  # all of them have been read by now
+            yield _with_greatest(row.slice(0, 1), greatest, empty=True)
+
+    return read_and_cut
+
+
+def _with_greatest(row: pa.RecordBatch, greatest: list[int], empty: bool = False) -> pa.RecordBatch:
+    latest = (pa.array(greatest, pa.int64()) if greatest else pa.nulls(1, pa.int64())).cast(pa.timestamp("us", "UTC"))
+    columns = list(row.columns)
+    if empty:
+        columns[-1] = pa.array([b""], pa.binary())
+    return pa.RecordBatch.from_arrays([*columns, latest], [*row.schema.names, GREATEST])
+
+
+def _latest(part: pa.RecordBatch, time: str) -> int | None:
+    latest = pc.max(part.column(time))
+    if not latest.is_valid:
+        return None
+    return int(latest.cast(pa.int64()).as_py()) if pa.types.is_integer(latest.type) else int(latest.value)
+
+
+def _events_of(
+    job: Job, file: dict[str, Any], where: pc.Expression | None, partitioned: set[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, with the columns and types that Spark would give them."""
+    in_path = {name: file[name] for name in partitioned}
+    options = ds.ParquetFragmentScanOptions()
+    form = ds.ParquetFileFormat(default_fragment_scan_options=options, coerce_int96_timestamp_unit="us")
+    filesystem, name = pa.fs.FileSystem.from_uri(file["path"])
+    dataset = ds.dataset(name, format=form, filesystem=filesystem)
+    own = [n for n in job.schema.names if n not in in_path and n in dataset.schema.names]
+    scan = dataset.scanner(columns=own, filter=where, use_threads=False, batch_size=1 << 17)
+    for batch in scan.to_batches():
+        if batch.num_rows:
+            yield _as_spark(batch, job.schema, in_path)
+
+
+def _as_spark(batch: pa.RecordBatch, schema: pa.Schema, in_path: dict[str, Any]) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        if field.name in in_path:
+            value = pa.scalar(in_path[field.name])
+            columns.append(
+                pa.array([in_path[field.name]] * batch.num_rows).cast(field.type)
+                if value.is_valid
+                else pa.nulls(batch.num_rows, field.type)
+            )
+        elif field.name not in batch.schema.names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            column = batch.column(field.name)
+            columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _refuse_tables(spark: SparkSession, path: str) -> None:
+    """Tables whose log says which files, and which of their rows, count."""
+    jvm: Any = spark.sparkContext._jvm
+    context: Any = spark.sparkContext._jsc
+    root = jvm.org.apache.hadoop.fs.Path(path)
+    files = root.getFileSystem(context.hadoopConfiguration())
+    for name, kind in _TABLES.items():
+        if files.exists(jvm.org.apache.hadoop.fs.Path(root, name)):
+            raise InvalidArgument(
+                f"{path} is a {kind} table: its files alone do not say which rows it has. Read it with Spark, "
+                f"spark.read.format({kind.lower()!r}).load({path!r}), and give that DataFrame to shared_windows"
+            )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def arrow_schema(events: Any, names: Sequence[str]) -> pa.Schema:
+    """The Arrow types of some columns of a DataFrame or of files."""
+    fields = [field for field in events.schema.fields if field.name in names]
+    found = to_arrow_schema(StructType(fields), timezone="UTC")
+    return pa.schema([pa.field(f.name, f.type) for f in found])
