@@ -20,7 +20,7 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.operator.plan import Plan
-from windlass.operator.query import Query, check_queries
+from windlass.operator.query import RESERVED, Query, check_queries
 from windlass.spark import state
 from windlass.spark.blocks import unpacked
 from windlass.spark.cut import CUT_SCHEMA, cut
@@ -185,8 +185,14 @@ def _check_names(queries: Sequence[Query], key: Sequence[str]) -> None:
             raise InvalidArgument(
                 f"neither a key column nor a query can be named {LATE!r}: the results have that column"
             )
+    _check_case([*key, *RESERVED, LATE, *(query.name for query in queries)])
+    for query in queries:
+        _check_case([*key, *RESERVED, *query.columns])
+
+
+def _check_case(names: Sequence[str]) -> None:
     folded: dict[str, str] = {}
-    for name in (*key, "query", "window", "low", "high", "revision", "retraction", LATE, *(q.name for q in queries)):
+    for name in names:
         if name.lower() in folded:
             raise InvalidArgument(
                 f"{name!r} and {folded[name.lower()]!r} are one name to Spark, which ignores case; rename one of them"
