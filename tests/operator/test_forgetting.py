@@ -211,7 +211,7 @@ either = pytest.mark.parametrize("few", [1, 1000], ids=["dropped", "as if new"])
 
 @either
 @pytest.mark.parametrize("type_", TYPES)
-@thoroughly(20)
+@thoroughly(10)
 @given(st.data(), st.sampled_from([0, 5, 12, 20]), streams(most=3), streams(interruptions=True, most=5), st.booleans())
 def test_a_second_life(
     type_: str, few: int, data: Any, lateness: int, first: list[Step], second: list[Step], partial: bool
@@ -225,7 +225,7 @@ def test_a_second_life(
 
 @either
 @pytest.mark.parametrize("type_", TYPES)
-@thoroughly(8)
+@thoroughly(5)
 @given(st.data(), streams(in_order=True, most=3), streams(in_order=True, interruptions=True, most=4), st.booleans())
 def test_a_second_life_in_order(
     type_: str, few: int, data: Any, first: list[Step], second: list[Step], partial: bool
