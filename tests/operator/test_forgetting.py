@@ -6,6 +6,7 @@ The threshold below which keys are not worth dropping is lowered, so that they a
 from __future__ import annotations
 
 import datetime
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,23 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import Band, Cumulate, Landmark, LastN, Session, SlideByTuple, Sliding, Snapshot, ThresholdFrame, Tumbling
+from oracle import (
+    Band,
+    Cumulate,
+    Landmark,
+    LastN,
+    Punctuation,
+    Session,
+    SlideByTuple,
+    Sliding,
+    Snapshot,
+    ThresholdFrame,
+    Tumbling,
+)
 
 import windlass
-from tests.operator.rows import Asked, Twins, event
-from tests.operator.streams import TYPES, Step, queries, streams
+from tests.operator.rows import Asked, Named, Twins, event
+from tests.operator.streams import NON_DETERMINISTIC, STEPS, TYPES, Step, queries, streams
 from tests.operator.test_properties import keys, lateness, run, thoroughly
 from windlass import Operator, Query, agg
 from windlass.errors import CorruptSnapshot, InvalidArgument, WrongType
@@ -193,25 +206,61 @@ def two_lives(first: list[Step], second: list[Step], silence: int) -> list[Step]
     return [*first, Step([[event(over, j=9, id=999)]], over), *later(second, over + 40)]
 
 
+either = pytest.mark.parametrize("few", [1, 1000], ids=["dropped", "as if new"])  # what becomes of an ended key's id
+
+
+@either
 @pytest.mark.parametrize("type_", TYPES)
-@thoroughly(25)
+@thoroughly(10)
 @given(st.data(), st.sampled_from([0, 5, 12, 20]), streams(most=3), streams(interruptions=True, most=5), st.booleans())
 def test_a_second_life(
-    type_: str, data: Any, lateness: int, first: list[Step], second: list[Step], partial: bool
+    type_: str, few: int, data: Any, lateness: int, first: list[Step], second: list[Step], partial: bool
 ) -> None:
+    forgetting.FEW = few
     asked = certain(data.draw(queries((type_,), most=2)))
     ttl = least_ttl(asked)
     twins = Twins(asked, key=("j",), allowed_lateness=lateness, key_ttl=ttl)
     run(twins, two_lives(first, second, ttl + lateness), partial)
 
 
+@either
 @pytest.mark.parametrize("type_", TYPES)
-@thoroughly(10)
+@thoroughly(5)
 @given(st.data(), streams(in_order=True, most=3), streams(in_order=True, interruptions=True, most=4), st.booleans())
-def test_a_second_life_in_order(type_: str, data: Any, first: list[Step], second: list[Step], partial: bool) -> None:
+def test_a_second_life_in_order(
+    type_: str, few: int, data: Any, first: list[Step], second: list[Step], partial: bool
+) -> None:
+    forgetting.FEW = few
     asked = data.draw(queries((type_,), most=2))
     ttl = least_ttl(asked)
     run(Twins(asked, key=("j",), in_order=True, key_ttl=ttl), two_lives(first, second, ttl), partial)
+
+
+BUSY: list[Any] = [
+    *(Tumbling(3, measure="count"), Sliding(4, 2, measure="count"), Landmark(0, 2, "count"), Landmark(0, 7)),
+    *(Tumbling(5, measure="km"), Landmark(0, 5, "km"), Session(3), SlideByTuple(6, 3), LastN(3, 5), Snapshot(6)),
+    *(Punctuation(Named("flag")), ThresholdFrame(Named("flag")), *STEPS, *NON_DETERMINISTIC),
+]
+
+
+@either
+@pytest.mark.parametrize("window", BUSY, ids=lambda window: type(window).__name__)
+def test_three_busy_lives(few: int, window: Any) -> None:
+    """Many events, of which many are late, so that keys that come back are rewound."""
+    forgetting.FEW = few
+    for seed in range(4):
+        draw = random.Random(seed)
+        twins = Twins([Asked("q", window)], key=("k",), allowed_lateness=8, key_ttl=30)
+        for life in range(3):
+            for step in range(6):
+                now = 200 * life + 5 * step
+                times = [now + draw.randrange(-6, 6) for _ in range(draw.randrange(1, 6))]
+                batch = [event(ts, k=draw.choice("ab"), y=draw.randrange(5), flag=draw.random() < 0.4) for ts in times]
+                for i, row in enumerate(batch):
+                    row |= {"id": 100 * now + i, "km": (row["ts"] - 200 * life) // 2}
+                twins.process(batch).advance(now)
+            twins.advance(200 * life + 150)
+        twins.finish()
 
 
 def forgets_anyway(query: Asked) -> bool:
