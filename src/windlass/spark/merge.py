@@ -31,6 +31,8 @@ def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: i
     rows: list[pa.Table] = []
     refused = 0
     for block in blocks:
+        if not len(block):  # only to say that there is nothing
+            continue
         kind, table = unpacked(block)
         if kind == SLICES:
             operator.process_slices(table)

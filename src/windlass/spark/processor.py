@@ -116,16 +116,13 @@ class Processor(StatefulProcessor):
         after = operator.counters
         chunks = [t.slice(i, _ROWS) for t in done.rows for i in range(0, t.num_rows, _ROWS)]
         payload = [packed(chunk, "rows") for chunk in chunks] or [b""]
-        figures = dict.fromkeys(FIGURES, 0)
-        for name in ("events", "late", "expired"):
-            figures[name] = after[name] - before[name]
+        figures: dict[str, int | None] = dict.fromkeys(FIGURES, 0)
+        for name, refused in (("events", done.refused), ("late", 0), ("expired", done.refused)):
+            figures[name] = after[name] - before[name] + refused
         for name in ("slices", "tuples", "keys"):
             figures[name] = after[name]
-        if after["tuples"] < _MANY:
-            figures["open_windows"] = operator.open_windows()
-        figures["events"] += done.refused
-        figures["expired"] += done.refused
+        figures["open_windows"] = operator.open_windows() if after["tuples"] < _MANY else None
         figures["rows"] = sum(table.num_rows for table in done.rows)
         figures["state_bytes"] = held
-        columns = {name: [value] + [0] * (len(payload) - 1) for name, value in figures.items()}
+        columns = {name: pd.array([value] + [0] * (len(payload) - 1), dtype="Int64") for name, value in figures.items()}
         return pd.DataFrame({"payload": payload, **columns, "watermark": milliseconds})
