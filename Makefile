@@ -10,7 +10,7 @@ DEV := $(VENV)/.stamp-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check demo bench clean
+.PHONY: help setup test check demo examples bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -26,9 +26,13 @@ check: setup ## ruff, ruff format, mypy and the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-demo: setup ## run examples/demo.py and examples/dashboard.py
+demo: setup ## the Spark pipeline on a generated stream: examples/spark_demo.py
+	$(BIN)/python examples/spark_demo.py
+
+examples: setup ## the examples without Spark
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/dashboard.py
+	$(BIN)/python examples/custom_window.py
 
 bench: setup ## run the benchmarks and draw their plots
 	$(BIN)/python -m benchmarks.run

@@ -1,6 +1,6 @@
 """The main job, small: one generated stream, many questions, every answer checked against a second technique.
 
-make demo
+make examples
 """
 
 from __future__ import annotations

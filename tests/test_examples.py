@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,5 +36,17 @@ def test_dashboard(capsys: pytest.CaptureFixture[str]) -> None:
     assert "too late for all queries:\n  12:" in said  # and there are some, with the reason
 
 
+@pytest.mark.slow
+def test_spark_demo() -> None:
+    """In a process of its own: it starts and stops a Spark session."""
+    pytest.importorskip("pyspark")
+    demo = [sys.executable, str(EXAMPLES / "spark_demo.py"), "--rows", "900_000"]
+    run = subprocess.run(demo, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("all as expected") == 3 and "the same in both" in run.stdout
+    assert Path(run.stdout.split("two minutes of sensor-7: ")[1].splitlines()[0]).exists()
+
+
 def test_there_is_a_test_of_every_example() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"demo.py", "custom_window.py", "dashboard.py"}
+    tested = {"demo.py", "custom_window.py", "dashboard.py", "spark_demo.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == tested
