@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent
-PACKAGES = ("windlass", "numpy", "numba", "pyarrow", "polars", "duckdb")
+PACKAGES = ("windlass", "numpy", "numba", "pyarrow", "polars", "duckdb", "pyspark")
 
 Row = dict[str, Any]
 Result = dict[str, Any]

@@ -37,7 +37,8 @@ SLICING = (
     "slicing_sessions",
     "slicing_counts",
 )
-NAMES = STORES + SLICING
+SPARK = ("spark_sliding", "spark_windows", "spark_shapes")
+NAMES = STORES + SLICING + SPARK
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]

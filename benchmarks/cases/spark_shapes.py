@@ -1,0 +1,96 @@
+"""How the shape of the data matters on Spark: the number of rows, of keys, one hot key, no key.
+
+Sliding 60 s every 10 s. Rows: a stream of Parquet files, 2 million rows a micro-batch, with the bytes of state and of the checkpoint. Keys: one
+million of them, beside native Spark. Skew: 90 % of the rows have one key, or there is no key at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks import spark
+from benchmarks.cases import Scale, Table
+from benchmarks.cases.spark_sliding import race_of
+from benchmarks.cases.spark_sliding import tables as tables_of
+from benchmarks.results import Row
+from benchmarks.spark import Events, Periodic, batch, compare, shared, streaming
+
+TITLE = "Spark: rows, keys and skew"
+
+WINDOW = Periodic(60, 10)
+
+
+def run(scale: Scale) -> Iterator[Row]:
+    million = scale.pick(1_000_000, 10_000)
+    for rows in (5 * million, 10 * million, 20 * million):
+        events = Events.of(rows, 100, scale.seed)
+        scale.say(f"{rows:,} rows")
+        files = max(1, 2 * million // (events.rows // spark.FILES))
+        job = streaming(events.rows, lambda events=events, files=files: shared(events.parquet_stream(files), [WINDOW]))
+        compare({"": job})
+        figures = [p.observedMetrics["windlass"] for p in job.progress if "windlass" in p.observedMetrics]
+        yield {
+            "kind": "rows of a stream",
+            "technique": "Windlass, Parquet",
+            "rows": events.rows,
+            "rows_out": job.rows_out.copy().pop(),
+            "seconds": round(job.seconds, 4),
+            "us_a_row": round(job.seconds / events.rows * 1e6, 4),
+            "state_bytes": figures[-1]["state_bytes"],
+            "checkpoint_bytes_a_batch": round(job.checkpoint_bytes / max(1, len(figures))),
+            "times": [round(t, 3) for t in job.times],
+        }
+    events = Events.of(10 * million, million, scale.seed)
+    n = events.rows
+    scale.say(f"{million:,} keys")
+    yield from race_of(
+        f"{million:,} keys",
+        events,
+        {
+            "native": batch(n, lambda: WINDOW.native(events.frame())),
+            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), [WINDOW])),
+            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), [WINDOW])),
+        },
+    )
+    even, hot = Events.of(10 * million, 100, scale.seed), Events.of(10 * million, 100, scale.seed, hot=0.9)
+    for name, given, keyed in (("even keys", even, True), ("one hot key", hot, True), ("no key", even, False)):
+        scale.say(name)
+        jobs = {
+            "Windlass, DataFrame": batch(n, lambda g=given, k=keyed: shared(g.frame(), [WINDOW], k)),
+            "Windlass, Parquet": batch(n, lambda g=given, k=keyed: shared(g.parquet(), [WINDOW], k)),
+        }
+        yield from race_of(name, given, jobs)
+
+
+def tables(rows: list[Row]) -> list[Table]:
+    mine = [r for r in rows if "state_bytes" in r]
+    header = ["rows", "seconds", "µs a row", "state bytes", "checkpoint bytes a micro-batch"]
+    lines = [
+        [
+            f"{r['rows']:,}",
+            f"{r['seconds']:.2f}",
+            f"{r['us_a_row']:.3g}",
+            f"{r['state_bytes']:,}",
+            f"{r['checkpoint_bytes_a_batch']:,}",
+        ]
+        for r in mine
+    ]
+    return [("a stream of Parquet files", header, lines), *tables_of([r for r in rows if "state_bytes" not in r])]
+
+
+def findings(rows: list[Row]) -> list[str]:
+    costs = [r["us_a_row"] for r in rows if "state_bytes" in r]
+    by_kind = {(r["kind"], r["technique"]): r["us_a_row"] for r in rows}
+    lines = [f"cost a row from the fewest rows to the most: {costs[0]:.3g} to {costs[-1]:.3g} µs"]
+    for technique in ("Windlass, DataFrame", "Windlass, Parquet"):
+        even = by_kind["even keys", technique]
+        others = [f"{kind} {by_kind[kind, technique] / even:.2g}" for kind in ("one hot key", "no key")]
+        lines.append(f"{technique}, time against even keys: {', '.join(others)}")
+    return lines
+
+
+def draw(rows: list[Row]) -> Any:
+    from benchmarks.cases.spark_sliding import draw as draw_races
+
+    return draw_races([r for r in rows if "state_bytes" not in r])

@@ -1,0 +1,102 @@
+"""One sliding window of 60 s every second on Spark, sums by key: native Spark, in two levels by hand, Windlass.
+
+100 keys, 1000 events a second. In batch, and as a stream that reads 2 or 10 million rows a micro-batch. Windlass reads
+any DataFrame, or the Parquet files themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks import spark
+from benchmarks.cases import Scale, Table
+from benchmarks.results import Row
+from benchmarks.spark import Events, Job, Periodic, batch, compare, shared, streaming
+
+TITLE = "Spark: one sliding window, 60 s every second"
+
+NATIVE, TWO_LEVEL, FRAME, PARQUET = "native", "native, two levels", "Windlass, DataFrame", "Windlass, Parquet"
+
+
+def run(scale: Scale) -> Iterator[Row]:
+    events = Events.of(scale.pick(20_000_000, 200_000), 100, scale.seed)
+    window = Periodic(60, 1)
+    n = events.rows
+    scale.say("batch")
+    yield from race_of(
+        "batch",
+        events,
+        {
+            NATIVE: batch(n, lambda: window.native(events.frame())),
+            TWO_LEVEL: batch(n, lambda: window.two_level(events.frame())),
+            FRAME: batch(n, lambda: shared(events.frame(), [window])),
+            PARQUET: batch(n, lambda: shared(events.parquet(), [window])),
+        },
+    )
+    for files in (2, 10):
+        rows = n // spark.FILES * files
+        scale.say(f"stream, {rows:,} rows a micro-batch")
+        yield from race_of(f"stream, {rows:,} rows a micro-batch", events, _streams(events, window, files))
+
+
+def _streams(events: Events, window: Periodic, files: int) -> dict[str, Job]:
+    n = events.rows
+    return {
+        NATIVE: streaming(n, lambda: window.native(events.stream(files))),
+        FRAME: streaming(n, lambda: shared(events.stream(files), [window])),
+        PARQUET: streaming(n, lambda: shared(events.parquet_stream(files), [window])),
+    }
+
+
+def race_of(kind: str, events: Events, jobs: dict[str, Job]) -> Iterator[Row]:
+    compare(jobs)
+    for name, job in jobs.items():
+        yield {
+            "kind": kind,
+            "technique": name,
+            "rows": events.rows,
+            "rows_out": job.rows_out.copy().pop(),
+            "seconds": round(job.seconds, 4),
+            "us_a_row": round(job.seconds / events.rows * 1e6, 4),
+            "times": [round(t, 3) for t in job.times],
+        }
+
+
+def tables(rows: list[Row]) -> list[Table]:
+    made = []
+    for kind in dict.fromkeys(r["kind"] for r in rows):
+        mine = [r for r in rows if r["kind"] == kind]
+        native = mine[0]["seconds"]
+        lines = [
+            [r["technique"], f"{r['seconds']:.2f}", f"{r['us_a_row']:.3g}", f"{native / r['seconds']:.3g}"]
+            for r in mine
+        ]
+        made.append((f"{kind}: {mine[0]['rows']:,} rows", ["", "seconds", "µs a row", "times native"], lines))
+    return made
+
+
+def findings(rows: list[Row]) -> list[str]:
+    return [
+        f"{caption}: " + ", ".join(f"{line[0]} {line[3]} times native" for line in lines[1:])
+        for caption, _, lines in tables(rows)
+    ]
+
+
+def draw(rows: list[Row]) -> Any:
+    from benchmarks import style
+
+    kinds = list(dict.fromkeys(r["kind"] for r in rows))
+    fig, grid = style.figure(len(kinds), 1, width=6.5, height=1.9)
+    for axes, kind in zip((row[0] for row in grid), kinds, strict=True):
+        mine = [r for r in rows if r["kind"] == kind]
+        colours = ["#999999" if r["technique"].startswith("native") else "#0072B2" for r in mine]
+        bars = axes.barh([r["technique"] for r in mine], [r["us_a_row"] for r in mine], color=colours)
+        axes.bar_label(bars, fmt="%.3g", padding=3)
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.set_xlabel("µs a row")
+        axes.margins(x=0.15)
+        axes.grid(axis="y", visible=False)
+        axes.set_title(f"{kind}, {mine[0]['rows']:,} rows")
+    return fig

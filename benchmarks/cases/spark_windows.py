@@ -1,0 +1,72 @@
+"""Many windows at once on Spark, and native Spark's best case: twenty windows in one pass, and one tumbling window.
+
+100 keys, 1000 events a second, sums, in batch. The twenty: tumbling 10 to 600 s, sliding 20 s every 10 to 3600 s every
+600. Native Spark runs one aggregation for each, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.cases import Scale, Table
+from benchmarks.cases.spark_sliding import draw as draw
+from benchmarks.cases.spark_sliding import findings as findings
+from benchmarks.cases.spark_sliding import race_of
+from benchmarks.cases.spark_sliding import tables as tables_of
+from benchmarks.results import Row
+from benchmarks.spark import Events, Periodic, batch, shared
+
+TITLE = "Spark: twenty windows at once, and one tumbling window"
+
+TUMBLING = (10, 20, 30, 60, 120, 300, 600)
+SLIDING = (
+    (20, 10), (30, 10), (60, 10), (60, 20), (60, 30), (120, 10), (120, 60), (300, 10), (300, 60), (600, 60), (900, 60),
+    (1800, 300), (3600, 600),
+)  # fmt: skip
+TWENTY = tuple(Periodic(size, size) for size in TUMBLING) + tuple(Periodic(*pair) for pair in SLIDING)
+ONE = Periodic(60, 10)
+
+
+def run(scale: Scale) -> Iterator[Row]:
+    events = Events.of(scale.pick(20_000_000, 200_000), 100, scale.seed)
+    n = events.rows
+    scale.say("twenty windows")
+    natives = [(lambda window=window: window.native(events.frame())) for window in TWENTY]
+    yield from race_of(
+        "twenty windows",
+        events,
+        {
+            "native, one by one": batch(n, *natives),
+            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), TWENTY)),
+            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), TWENTY)),
+        },
+    )
+    scale.say("one of them alone")
+    yield from race_of(
+        "60 s every 10 s alone",
+        events,
+        {
+            "native": batch(n, lambda: ONE.native(events.frame())),
+            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), [ONE])),
+            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), [ONE])),
+        },
+    )
+    scale.say("one tumbling window")
+    tumbling = Periodic(10, 10)
+    yield from race_of(
+        "tumbling 10 s",
+        events,
+        {
+            "native": batch(n, lambda: tumbling.native(events.frame())),
+            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), [tumbling])),
+            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), [tumbling])),
+        },
+    )
+
+
+def tables(rows: list[Row]) -> list[Table]:
+    return tables_of(rows)
+
+
+__all__: list[Any] = ["TITLE", "draw", "findings", "run", "tables"]

@@ -1,0 +1,172 @@
+"""Spark jobs to race: the same Parquet files for all, native Spark beside Windlass, all rows to a `noop` sink.
+
+Events come at 1000 a second of event time, in 20 files. How many rows come out is counted on the way and must be the
+same for all entrants of a race.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+import windlass
+from benchmarks.measure import Entrant, race
+from windlass import agg
+from windlass.spark import parquet_events, session, shared_windows
+
+START = 1_700_000_000_000_000
+SPACING = 1000  # microseconds between events
+FILES = 20
+DELAY = "10 seconds"
+
+
+@dataclass(frozen=True)
+class Events:
+    """Parquet files of events: ts, k, v."""
+
+    directory: Path
+    rows: int
+    keys: int
+
+    @classmethod
+    def of(cls, rows: int, keys: int, seed: int, hot: float = 0.0) -> Events:
+        """`hot`: the share of one key."""
+        directory = _home() / f"{rows}-{keys}-{hot}-{seed}"
+        if not directory.exists():
+            staged = directory.with_suffix(".part")
+            shutil.rmtree(staged, ignore_errors=True)
+            staged.mkdir(parents=True)
+            rng = np.random.default_rng(seed)
+            per = rows // FILES
+            for file in range(FILES):
+                key = rng.integers(0, keys, per)
+                key[rng.random(per) < hot] = 0
+                times = START + np.arange(file * per, (file + 1) * per) * SPACING
+                columns = {"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": key, "v": rng.random(per)}
+                pq.write_table(pa.table(columns), staged / f"{file:03}.parquet")
+            staged.rename(directory)
+        return cls(directory, rows // FILES * FILES, keys)
+
+    def frame(self) -> DataFrame:
+        return spark().read.parquet(str(self.directory))
+
+    def stream(self, files: int) -> DataFrame:
+        reader = spark().readStream.schema(self.frame().schema).option("maxFilesPerTrigger", files)
+        return reader.parquet(str(self.directory)).withWatermark("ts", DELAY)
+
+    def parquet(self) -> Any:
+        return parquet_events(spark(), str(self.directory))
+
+    def parquet_stream(self, files: int) -> Any:
+        events = parquet_events(spark(), str(self.directory), streaming=True, maxFilesPerTrigger=files)
+        return events.withWatermark("ts", DELAY)
+
+
+@cache
+def _home() -> Path:
+    home = Path(tempfile.gettempdir()) / "windlass-benchmarks"
+    home.mkdir(exist_ok=True)
+    return home
+
+
+@cache
+def spark() -> SparkSession:
+    return session(master="local[2]", config={"spark.driver.memory": "6g"})
+
+
+# --------------------------------------------------------------------------- the jobs
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """A window of so many seconds, every so many."""
+
+    size: int
+    slide: int
+
+    @property
+    def name(self) -> str:
+        return f"w{self.size}_{self.slide}"
+
+    def query(self) -> windlass.Query:
+        return windlass.Query(self.name, windlass.Sliding(f"{self.size}s", f"{self.slide}s"), agg.sum("v"))
+
+    def native(self, events: DataFrame, keyed: bool = True) -> DataFrame:
+        keys = ["k"] if keyed else []
+        window = F.window("ts", f"{self.size} seconds", f"{self.slide} seconds")
+        return events.groupBy(*keys, window).agg(F.sum("v").alias("sum"))
+
+    def two_level(self, events: DataFrame) -> DataFrame:
+        """What a careful engineer writes by hand: sum each second once, then slide over the sums."""
+        second = events.groupBy("k", F.window("ts", f"{self.slide} seconds").alias("pane")).agg(
+            F.sum("v").alias("part")
+        )
+        window = F.window(F.col("pane.start"), f"{self.size} seconds", f"{self.slide} seconds")
+        return second.groupBy("k", window).agg(F.sum("part").alias("sum"))
+
+
+def shared(events: Any, windows: Sequence[Periodic], keyed: bool = True) -> DataFrame:
+    return shared_windows(events, [w.query() for w in windows], time="ts", key="k" if keyed else None)
+
+
+# --------------------------------------------------------------------------- running them
+
+
+@dataclass
+class Job(Entrant):
+    """Something to run whose result rows are counted."""
+
+    rows_out: set[int] = field(default_factory=set)
+    progress: list[Any] = field(default_factory=list)
+
+
+def batch(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
+    """One job after the other."""
+
+    def run() -> None:
+        rows = 0
+        for make in makes:
+            counted = Observation()
+            make().observe(counted, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+            rows += int(counted.get["rows"])
+        job.rows_out.add(rows)
+
+    job = Job(run, rounds)
+    return job
+
+
+def streaming(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
+    def run() -> None:
+        rows = 0
+        for make in makes:
+            with tempfile.TemporaryDirectory() as checkpoint:
+                observed = make().observe("counted", F.count(F.lit(1)).alias("rows"))
+                writer = observed.writeStream.format("noop").option("checkpointLocation", checkpoint)
+                query = writer.trigger(availableNow=True).start()
+                query.awaitTermination()
+                job.progress = list(query.recentProgress)
+                job.checkpoint_bytes = sum(f.stat().st_size for f in Path(checkpoint).rglob("*") if f.is_file())
+            rows += sum(p.observedMetrics["counted"]["rows"] for p in job.progress if "counted" in p.observedMetrics)
+        job.rows_out.add(rows)
+
+    job = Job(run, rounds)
+    return job
+
+
+def compare(jobs: dict[str, Job], repetitions: int = 3) -> None:
+    """Race them, and see that all of them give as many rows."""
+    race(jobs, repetitions, patience=float("inf"))  # type: ignore[arg-type]
+    counts = {name: job.rows_out for name, job in jobs.items()}
+    if len(set().union(*counts.values())) != 1:
+        raise AssertionError(f"they differ in the number of rows: {counts}")
