@@ -1,7 +1,7 @@
 """How the shape of the data matters on Spark: the number of rows, of keys, one hot key, no key.
 
-Sliding 60 s every 10 s. Rows: a stream of Parquet files, 2 million rows a micro-batch, with the bytes of state and of the checkpoint. Keys: one
-million of them, beside native Spark. Skew: 90 % of the rows have one key, or there is no key at all.
+Sliding 60 s every 10 s. Rows: a stream of Parquet files, 2 million rows a micro-batch, with the bytes of state and of
+the checkpoint. Keys: one million of them, beside native Spark. Skew: 90 % of the rows have one key, or there is no key.
 """
 
 from __future__ import annotations
