@@ -1,0 +1,187 @@
+"""Stopping, restarting and the layout of the data change nothing.
+
+A run ends with a micro-batch without data, which brings the last watermark; one that goes on from its checkpoint
+starts with that watermark. So a stream that was stopped is, to the oracle, one with an empty batch there.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from oracle import Cumulate, Landmark, LastN, Punctuation, Session, Sliding, Snapshot, Tumbling
+from pyspark.errors import StreamingQueryException
+
+from tests.spark.streams import (
+    BASE,
+    MS,
+    Asked,
+    Files,
+    Named,
+    Run,
+    assert_like_the_oracle,
+    assert_same_rows,
+    defined,
+    expected,
+    read_stream,
+    rows_of,
+    run,
+    stream,
+)
+from windlass.spark import parquet_events, remaining_windows
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SLICED = [
+    Asked("tumbling", Tumbling(10 * MS), ("sum", "events", "avg", "stddev")),
+    Asked("sliding", Sliding(40 * MS, 10 * MS), ("count", "max", "sum_f", "about"), where="flag"),
+    Asked("cumulate", Cumulate(10 * MS, 40 * MS), ("spread", "max_count", "least_text"), where="y > 1"),
+    Asked("landmark", Landmark(BASE, 20 * MS), ("sum", "min")),
+]
+EVENTS = [
+    Asked("session", Session(3 * MS), ("events", "sum", "list")),
+    Asked("counted", Sliding(10, 4, measure="count"), ("last", "avg"), where="odd"),
+    Asked("punctuation", Punctuation(Named("flag")), ("list", "median")),
+    Asked("last n", LastN(5, 8 * MS), ("list", "m4")),
+    Asked("snapshot", Snapshot(3 * MS), ("events", "max")),
+    Asked("distance", Tumbling(16, measure="km"), ("concat", "p90")),
+]
+
+
+def fresh_workers(spark):
+    """Python processes of Spark belong to an environment; those of another one know nothing of earlier batches."""
+    spark.sparkContext.environment["WINDLASS_TEST_RUN"] = uuid.uuid4().hex
+
+
+@pytest.fixture
+def settings(spark):
+    """Change Spark's settings for a test."""
+    before = {}
+
+    def change(**values):
+        for name, value in values.items():
+            name = name.replace("_", ".")
+            before.setdefault(name, spark.conf.get(name))
+            spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def joined(*runs):
+    tables, figures = {}, {}
+    for part in runs:
+        assert not tables.keys() & part.tables.keys()
+        tables |= part.tables
+        figures |= part.figures
+    return Run(tables, figures)
+
+
+def heads(spark, checkpoint):
+    """What the state of each bucket is made of: bytes of its log, bytes of its snapshot."""
+    read = spark.read.format("statestore").option("stateVarName", "head").load(str(checkpoint))
+    return [(row.value.log, row.value.snapshot) for row in read.select("value").collect()]
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "size", "has_snapshot"),
+    [
+        (SLICED, {"allowed_lateness": 20 * MS}, 60, False),
+        (EVENTS, {"allowed_lateness": 20 * MS, "late": "rows"}, 250, True),
+    ],
+    ids=["slices, from the log", "events, from a snapshot and the log"],
+)
+def test_restart(spark, tmp_path, asked, options, size, has_snapshot):
+    batches = stream(60, batches=6, size=size, pace=60, how_late=200, keys=["a", None])
+    first, second, third = batches[:3], batches[3:5], batches[5:]
+    files, checkpoint = Files(tmp_path / "in", first), tmp_path / "checkpoint"
+    queries = [a.for_windlass() for a in asked]
+
+    def go_on(*batches):
+        files.add(*batches)
+        return run(spark, files, queries, checkpoint, delay=10, key="k", buckets=1, **options)
+
+    runs = [go_on()]
+    fresh_workers(spark)
+    runs.append(go_on(*second))
+    assert [snapshot > 0 for _, snapshot in heads(spark, checkpoint)] == [has_snapshot]
+    if has_snapshot:
+        fresh_workers(spark)  # else those of the run before may still be there, with its operators
+    runs.append(go_on(*third))
+    seen = [*first, [], *second, [], *third]
+    want = expected(seen, asked, delay=10, key=("k",), allowed_lateness=20 * MS)
+    assert_like_the_oracle(joined(*runs), asked, want, ("k",))
+    assert any(want.expired) or "landmark" in {a.name for a in asked}  # for which nothing is too late
+
+
+@pytest.mark.parametrize(
+    ("source", "buckets", "shuffle_partitions", "records"),
+    [("one partition", 1, 2, 10_000), ("three partitions", 2, 1, 7), ("files", 7, 3, 50)],
+)
+def test_layouts(spark, settings, tmp_path, source, buckets, shuffle_partitions, records):
+    """However the data lie: over partitions of the input, files that workers read, buckets, tasks, Arrow batches."""
+    settings(spark_sql_shuffle_partitions=shuffle_partitions)
+    settings(spark_sql_execution_arrow_maxRecordsPerBatch=records)
+    asked = SLICED + EVENTS
+    batches = stream(70, batches=3, size=80, how_late=150, keys=["a", "b", "c", None, "d"])
+    files = Files(tmp_path / "in", batches)
+    if source == "files":
+        frame = parquet_events(spark, str(files.path), streaming=True, maxFilesPerTrigger=1)
+        frame = frame.withWatermark("ts", "10 milliseconds")
+    else:
+        frame = read_stream(spark, files, 10)
+        frame = frame.repartition(3) if source == "three partitions" else frame
+    queries = [a.for_windlass() for a in asked]
+    options = {"key": ["k", "j"], "sequence": "id", "buckets": buckets, "allowed_lateness": 5 * MS}
+    got = run(spark, files, queries, tmp_path / "checkpoint", delay=10, source=frame, **options)
+    want = expected(batches, asked, delay=10, key=("k", "j"), sequence="id", allowed_lateness=5 * MS)
+    assert_like_the_oracle(got, asked, want, ("k", "j"))
+    # What is still open comes out of the checkpoint, as if the stream ended.
+    rest = remaining_windows(tmp_path / "checkpoint", frame, queries, time="ts", **options)
+    due = want.stream.finish()
+    assert_same_rows(defined(rows_of(rest.toArrow(), asked, ("k", "j")), want.stream), defined(due, want.stream))
+
+
+def test_one_micro_batch_or_many(spark, tmp_path):
+    """Where nothing expires, how the stream was cut changes revisions only."""
+    batches = stream(80, batches=4, size=40, late=0)
+    whole = [[row for batch in batches for row in batch]]
+    end = stream(81, batches=1, size=1, late=0)[0]
+    end[0] |= {"ts": BASE + 10_000 * MS, "km": 10_000, "id": 9999, "k": "z"}
+    found = []
+    for i, cut in enumerate((whole, batches)):
+        got = run(
+            spark,
+            Files(tmp_path / f"in {i}", [*cut, end]),
+            [a.for_windlass() for a in SLICED],
+            tmp_path / f"checkpoint {i}",
+            delay=1000,  # nothing is complete before the end
+            key="k",
+        )
+        assert got.late().num_rows == 0
+        found.append(rows_of(got.mixed, SLICED, ("k",)))
+    assert_same_rows(*found)
+    assert found[0]
+
+
+def test_a_checkpoint_of_something_else(spark, tmp_path):
+    """It is refused, with a word on what differs, and is as good as before to who asks for the same."""
+    files, checkpoint = Files(tmp_path / "in", stream(90, batches=1, size=10)), tmp_path / "checkpoint"
+    asked = Asked("t", Tumbling(10 * MS), ("sum",))
+    options = {"key": "k", "buckets": 2, "allowed_lateness": 0}
+
+    def go_on(query=asked, **others):
+        return run(spark, files, query.for_windlass(), checkpoint, delay=10, **(options | others))
+
+    tables = go_on().tables
+    files.add(*stream(91, batches=1, size=10))
+    for differing, query, others in [
+        ("queries", Asked("t", Tumbling(20 * MS), ("sum",)), {}),
+        ("buckets", asked, {"buckets": 1}),
+        ("options", asked, {"allowed_lateness": 5}),
+    ]:
+        with pytest.raises(StreamingQueryException, match=f"belongs to a stream with other {differing}"):
+            go_on(query, **others)
+    tables |= go_on().tables
+    assert sorted(tables) == [0, 1, 2, 3]
