@@ -104,12 +104,12 @@ def heading(text: str) -> None:
 # ------------------------------------------------------------------ in and out
 
 
-def readings(reader: Any, rows: int, *, outages: bool) -> DataFrame:
+def readings(reader: Any, rows: int, *, outages: bool, batches: int = 16) -> DataFrame:
     """A DataFrame like any other: here a generated one, with what sensors slept through left out."""
     options = {"rows": rows, "rowsPerSecond": RATE, "keys": SENSORS, "disorder": 0.1, "maxDelay": "8s"}
     if outages:
         options |= {"burstEvery": "2m", "burstLength": "5s", "burstDelay": "90s"}
-    generated = reader.format("windlass-generator").options(**options, rowsPerBatch=max(rows // 16, 1)).load()
+    generated = reader.format("windlass-generator").options(**options, rowsPerBatch=-(-rows // batches)).load()
     awake = F.expr("pmod(unix_seconds(ts) + 7 * int(substr(sensor, 8)), 60) < 40")
     return generated.where(awake).withColumn("checks", F.expr("seq % 150 = 0")).withWatermark("ts", WATERMARK)
 
@@ -407,8 +407,8 @@ def race(spark: SparkSession, rows: int) -> None:
 
     seconds = {}
     for name, run in (("native", native), ("windlass", windlass)):
-        write(run(readings(spark.readStream, rows // 10, outages=False)), f"{name}_warm_up")
-        events = readings(spark.readStream, rows, outages=False)
+        write(run(readings(spark.readStream, rows // 10, outages=False, batches=2)), f"{name}_warm_up")
+        events = readings(spark.readStream, rows, outages=False, batches=8)
         began = time.perf_counter()
         write(run(events), name)
         seconds[name] = time.perf_counter() - began
