@@ -542,6 +542,8 @@ def run_of(
         keys = np.flatnonzero(np.diff(starts))
         starts = starts[keys]
         at = first[keys] + seen[starts] - offsets[keys]
+        positions = seen + np.repeat(first[keys] - offsets[keys], np.diff(np.append(starts, len(ts))))
+        return Run(keys, np.append(starts, len(ts)), at, ts, columns, watermark, partial, positions)
     return Run(keys, np.append(starts, len(ts)), at, ts, columns, watermark, partial)
 
 

@@ -52,7 +52,7 @@ class SessionGap(OneOpen):
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         begins = np.zeros(len(run.ts), np.bool_)
         found = room(len(run.ts) + len(context))  # each event ends at most one, and so does the watermark
-        events = run.keys, run.offsets, run.first, run.ts
+        events = run.keys, run.offsets, run.positions, run.ts
         n = _kernel()(self.gap, run.watermark, events, context, begins, found)
         return begins, Windows.of(found[:, :n]), carry
 
@@ -72,7 +72,7 @@ def _find_sessions(gap: Any, watermark: Any, events: Any, context: Any, begins: 
         start, last = context[key, START], context[key, LAST]
         if r < len(keys) and keys[r] == key:
             for i in range(offsets[r], offsets[r + 1]):
-                at = positions[r] + i - offsets[r]
+                at = positions[i]
                 if is_open and ts[i] > later(last, gap):
                     n = emit(found, n, key, first, stop, start, later(last, gap))
                     is_open = 0

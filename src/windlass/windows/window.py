@@ -133,6 +133,15 @@ class Run:
     columns: tuple[Array, ...] = ()  # what the window asked for: its predicate's mask, or its columns
     watermark: int = FOREVER  # no event with ts < watermark is still to come; those of the run have ts <= watermark
     partial: bool = False  # the stream is over, and unfinished windows are wanted
+    at: Array | None = None  # int64[n]: the position of each event, where some between them are left out
+
+    @property
+    def positions(self) -> Array:
+        """Of each event in its key's order."""
+        if self.at is not None:
+            return self.at
+        positions: Array = np.arange(len(self.ts)) + np.repeat(self.first - self.offsets[:-1], np.diff(self.offsets))
+        return positions
 
 
 @dataclass
