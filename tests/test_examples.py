@@ -40,7 +40,7 @@ def test_dashboard(capsys: pytest.CaptureFixture[str]) -> None:
 def test_spark_demo() -> None:
     """In a process of its own: it starts and stops a Spark session."""
     pytest.importorskip("pyspark")
-    demo = [sys.executable, str(EXAMPLES / "spark_demo.py"), "--rows", "900_000"]
+    demo = [sys.executable, str(EXAMPLES / "spark_demo.py"), "--rows", "100000"]
     run = subprocess.run(demo, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.count("all as expected") == 3 and "the same in both" in run.stdout
