@@ -3,12 +3,13 @@
 from windlass.spark.frame import late_of, queries_of, results_of
 from windlass.spark.generator import generate, register
 from windlass.spark.parquet import parquet_events
-from windlass.spark.pipeline import remaining_windows, shared_windows
+from windlass.spark.pipeline import explain, remaining_windows, shared_windows
 from windlass.spark.progress import progress
 from windlass.spark.session import session
 from windlass.spark.sinks import idempotent_parquet, read_upserted, upsert_parquet
 
 __all__ = [
+    "explain",
     "generate",
     "idempotent_parquet",
     "late_of",

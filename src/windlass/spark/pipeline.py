@@ -31,7 +31,7 @@ from windlass.spark.parquet import ParquetEvents, arrow_schema
 from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, Processor
 from windlass.spark.session import check
 
-__all__ = ["remaining_windows", "shared_windows"]
+__all__ = ["explain", "remaining_windows", "shared_windows"]
 
 _DELAY = "spark.watermarkDelayMs"  # what withWatermark leaves in a column's metadata
 
@@ -76,6 +76,34 @@ def shared_windows(
     figures = [F.sum(figure).alias(figure) for figure in FIGURES]
     observed = outcome.observe(name, *figures, F.max("watermark").alias("watermark"))
     return observed.select("payload").mapInArrow(_opened, schema)
+
+
+def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query], **options: Any) -> str:
+    """What `shared_windows` would do with these arguments, and why."""
+    arguments = {
+        "key": None,
+        "sequence": None,
+        "allowed_lateness": 0,
+        "key_ttl": None,
+        "late": "slices",
+        "buckets": None,
+    }
+    given = arguments | {name: value for name, value in options.items() if name != "name"}
+    unknown = [name for name in given if name not in (*arguments, "time")]
+    if unknown or "time" not in given:
+        raise WrongType(f"explain takes the arguments of shared_windows; {unknown or 'time'} is not right")
+    job = _job(events, queries, *(given[name] for name in ("time", *arguments)))
+    reader = "the workers, with Arrow" if isinstance(events, ParquetEvents) else "Spark, handed over as Arrow batches"
+    shipped = "slices, cut and pre-aggregated in each partition"
+    if job.ships_events is not None:
+        shipped = f"events: {job.ships_events}"
+    lines = [
+        f"  read by    {reader}: {', '.join(job.schema.names)} (of {len(events.columns)} columns)",
+        f"  shipped    {shipped}",
+        f"  state      {job.buckets} bucket{'s' if job.buckets > 1 else ''}"
+        + (", each a snapshot and a log of steps in RocksDB" if events.isStreaming else ", for the time of the job"),
+    ]
+    return "\n".join([job.operator().explain(), *lines])
 
 
 def remaining_windows(
