@@ -113,11 +113,10 @@ class Operator:
         """The events as each branch reads them, checked; keys get their ids."""
         unit = _unit_of(events)
         ids = self._keys.encode(events.keys, len(events))
-        arrival = np.arange(self._arrivals, self._arrivals + len(events))
         prepared = []
         for branch in self._branches:
             plan = branch.bound_to(unit)
-            tuples = branch.tuples(plan, events, ids, arrival)
+            tuples = branch.tuples(plan, events, ids, self._arrivals)
             if branch.engine is None:
                 lateness = _in_unit(self._lateness, unit)
                 has_sequence = self._reader.sequence is not None
@@ -131,7 +130,7 @@ class Operator:
     def _take(self, tuples: list[Tuples], events: Events) -> None:
         """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
         if self._watermarks is None:
-            self._greatest = max(self._greatest, int(events.ts.max()))
+            self._greatest = max(self._greatest, int(events.ts[-1] if self._in_order else events.ts.max()))
             if self._in_order:
                 self._watermark = max(self._watermark, self._greatest)
             self._take_chunks(tuples, events, 0, len(events))

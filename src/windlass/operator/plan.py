@@ -200,7 +200,7 @@ class Plan:
         for i in self.periodic:
             f, b = self.findings[i], self.findings[i].bound
             assert isinstance(b, Periodic)
-            rows.append((b.origin, b.period, b.step, b.ends, b.last_only, f.measure, f.emit_empty))
+            rows.append((b.origin, b.period, b.step, b.ends, i, f.measure, f.emit_empty))
         return np.array(rows, np.int64).reshape(-1, 7)
 
     @cached_property

@@ -40,6 +40,7 @@ from windlass.windows.window import Periodic
 Array = np.ndarray[Any, Any]
 
 _MANY = 4096  # keys from which on looking at all of them is work
+_PART = 1 << 14  # windows whose program stays in the cache
 
 
 class Sliced:
@@ -149,7 +150,8 @@ class Sliced:
         first = np.flatnonzero(np.diff(owner, prepend=-1))
         s = self.slices
         s.reserve(owner[first], np.diff(np.append(first, n)))
-        program = np.empty((2 * n + len(s), instructions.WIDTH), np.int64)
+        joined = len(s) if self.sessions or self.retired else 0  # at most; without sessions, none are
+        program = np.empty((2 * n + joined, instructions.WIDTH), np.int64)
         arguments = (s.directory, s.rows, s.free, s.free_count, self.epoch, program)
         length, s.free_count = general.settle()(cut, n, self.gap, self.watermark, self.lateness, *arguments)
         for lift in self.lifts:
@@ -279,13 +281,12 @@ class Sliced:
 
     def _answer(self, found: Array) -> list[Columns]:
         s = self.slices
-        program = np.empty((len(found) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
-        n = int(general.ask()(found, s.directory, self.plan.eager, program))
-        answers = []
-        for lift in self.lifts:
-            partials = lift.monoid.allocate(len(found))
-            lift.run(program[:n], None, s, partials)
-            answers.append(partials)
+        answers = [lift.monoid.allocate(len(found)) for lift in self.lifts]
+        program = np.empty((min(len(found), _PART) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
+        for i in range(0, len(found), _PART):
+            n = int(general.ask()(found[i : i + _PART], s.directory, self.plan.eager, program))
+            for lift, partials in zip(self.lifts, answers, strict=True):
+                lift.run(program[:n], None, s, tuple(column[i : i + _PART] for column in partials))
         return answers
 
     def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:

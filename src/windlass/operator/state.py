@@ -627,7 +627,7 @@ class _Taken:
             if any(len(column) != n for column in columns):
                 raise CorruptSnapshot("the snapshot has not one partial for each slice")
             lift.pool = lift.monoid.allocate(0) if lift.retired else columns
-            lift.tree = lift.monoid.allocate(0)
+            lift.nodes = lift.monoid.allocate(0)
 
     def partials(self, content: Any) -> list[Columns]:
         found = []

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels import compiled
+from windlass.kernels import compiled, prefetch
 from windlass.slicing.cutty import EMIT_EMPTY, ENDS, ORIGIN, PERIOD, STEP
 from windlass.slicing.edges import LONG_AGO, NEVER, last_edge, next_edge
 from windlass.slicing.instructions import ANSWER, FOLD, MERGE, REPAIR
 from windlass.slicing.slices import (
+    AHEAD,
     BARRIER,
     BASE,
     BORN,
@@ -136,6 +137,12 @@ def settle() -> Any:
     ) -> Any:
         n = 0
         for d in range(count):
+            if d + AHEAD < count:
+                prefetch(directory, slices[d + AHEAD, KEY])
+                k = slices[d + AHEAD // 2, KEY]
+                r = directory[k, BASE] + directory[k, HI]
+                prefetch(rows, r - 1)
+                prefetch(rows, r)
             k, first, last = slices[d, KEY], slices[d, EARLIEST], slices[d, LATEST]
             base = directory[k, BASE]
             lo, hi = base + directory[k, LO], base + directory[k, HI]
@@ -271,6 +278,8 @@ def due() -> Any:
             empty = specs[d, EMIT_EMPTY] and p > 0
             size = ends * step
             for k in range(directory.shape[0]):
+                if k + AHEAD < directory.shape[0]:
+                    prefetch(rows, directory[k + AHEAD, BASE] + directory[k + AHEAD, LO])
                 base = directory[k, BASE]
                 lo, hi = base + directory[k, LO], base + directory[k, HI]
                 if lo == hi and not empty:

@@ -20,7 +20,7 @@ _BITS = 11
 def order_of(key: Array, ts: Array, seq: Array, keys: int) -> Array | None:
     """The permutation that sorts by (key, ts, seq); None if there is nothing to do.
 
-    `seq` ascends with arrival unless the user gave a column, so it is only looked at where it does not.
+    `seq` is only looked at where it does not ascend; empty, it does.
     """
     if len(ts) < 2 or _sorted()(key, ts, seq):
         return None
@@ -75,7 +75,7 @@ def _sorted() -> Any:
             if key[i] != key[i - 1]:
                 if key[i] < key[i - 1]:
                     return False
-            elif ts[i] < ts[i - 1] or (ts[i] == ts[i - 1] and seq[i] < seq[i - 1]):
+            elif ts[i] < ts[i - 1] or (len(seq) > 0 and ts[i] == ts[i - 1] and seq[i] < seq[i - 1]):
                 return False
         return True
 
