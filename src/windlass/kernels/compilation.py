@@ -147,7 +147,7 @@ def _teach_numba() -> None:
     def fetch_row(typing_context: Any, array: Any, i: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             word, address = IntType(32), IntType(8).as_pointer()
-            function = get_or_insert_function(
+            function = get_or_insert_function(  # type: ignore[no-untyped-call]
                 builder.module, FunctionType(VoidType(), [address, word, word, word]), "llvm.prefetch.p0i8"
             )
             rows = context.make_array(array)(context, builder, arguments[0])

@@ -18,6 +18,7 @@ from windlass.operator.lift import lowered
 from windlass.operator.plan import Plan
 from windlass.operator.query import Query
 from windlass.operator.results import Group, Results
+from windlass.slicing.sorting import is_ascending
 
 Array = np.ndarray[Any, Any]
 
@@ -64,14 +65,14 @@ class Answers:
     def results(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> Results:
         count = len(self.plan.findings)
         order: Array | None = None  # rows come in the order of their windows, more often than not
-        if len(rows) and (np.diff(rows.finding) < 0).any():
+        if not is_ascending(np.ascontiguousarray(rows.finding)):
             order = np.argsort(rows.finding, kind="stable")
-        finding = rows.finding if order is None else rows.finding[order]
-        bounds = np.searchsorted(finding, np.arange(count + 1))
+        every = np.bincount(rows.finding, minlength=count)
+        bounds = np.concatenate([[0], np.cumsum(every)])
         groups = []
         for members in self.groups:
             findings = members.findings
-            sizes = np.diff(bounds)[findings]
+            sizes = every[findings]
             chosen = order  # None: all of them, as they are
             if len(findings) != count or (np.diff(findings) != 1).any():
                 chosen = np.concatenate([np.arange(bounds[f], bounds[f + 1]) for f in findings])

@@ -18,7 +18,7 @@ from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges
-from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, HIGH, KEY, LOW, START_TIME, STOP, TIME, TOLD, WINDOW
+from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, KEY, LOW, START_TIME, STOP, TIME, TOLD, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import HI, LO, Slices
@@ -61,8 +61,8 @@ class Completed:
     @classmethod
     def of(cls, windows: Array, partials: list[Columns]) -> Completed:
         """From what kernels write."""
-        told = (WINDOW, KEY, BEGIN, STOP, LOW, HIGH, START_TIME, END_TIME)
-        return cls(*(windows[column] for column in told), partials)
+        finding, key, begin, stop, low, high, _, start, end = windows
+        return cls(finding, key, begin, stop, low, high, start, end, partials)
 
 
 class Ordered:

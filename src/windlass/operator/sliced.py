@@ -58,6 +58,7 @@ class Sliced:
         self.watermark = LONG_AGO
         self.epoch = 1
         self.room = 1024  # windows that are expected to be due
+        self.cells = 1024  # slices that a batch is expected to be cut into
         self.kept_from, self.evict_at = LONG_AGO, 0
         self.keys = 0
         # Only where empty windows are counted: the first event of each key, by specification, because an event may
@@ -141,13 +142,10 @@ class Sliced:
         if order is not None:
             events = events.take(order)
             refusals = None if refusals is None else refusals[:, order]
-        key, ts = events.key, events.ts
-        laid = edges.laid_out(self.edges, int(ts.min()), int(ts.max()), len(ts))
-        cut = np.empty((len(ts), 7), np.int64)
-        n = int(general.cut()(key, ts, self.edges, np.empty(0, np.int64) if laid is None else laid, self.gap, cut))
-        cut = cut[:n]
+        cut = self._cut(events.key, events.ts)
+        n = len(cut)
         owner = cut[:, general.KEY]
-        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        first = np.zeros(1, np.int64) if self.keys == 1 else np.flatnonzero(np.diff(owner, prepend=-1))
         s = self.slices
         s.reserve(owner[first], np.diff(np.append(first, n)))
         joined = len(s) if self.sessions or self.retired else 0  # at most; without sessions, none are
@@ -159,6 +157,18 @@ class Sliced:
         if self.empty.any():
             self._note_times(cut, events, refusals)
         return cut
+
+    def _cut(self, key: Array, ts: Array) -> Array:
+        ends = ts[[0, -1]] if self.keys == 1 else ts
+        laid = edges.laid_out(self.edges, int(ends.min()), int(ends.max()), len(ts))
+        arguments = (key, ts, self.edges, np.empty(0, np.int64) if laid is None else laid, self.gap)
+        cut = np.empty((min(self.cells, len(ts)), 7), np.int64)
+        n = int(general.cut()(*arguments, cut))
+        if n > len(cut):
+            self.cells = 2 * n
+            cut = np.empty((n, 7), np.int64)
+            general.cut()(*arguments, cut)
+        return cut[:n]
 
     def _fold_late(self, events: Tuples, refusals: Array) -> Array:
         """Fold late events; first those that most sessions refuse: they are closed when the others come beside them."""

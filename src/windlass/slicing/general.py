@@ -56,17 +56,34 @@ WINDOW, OWNER, FROM, UPTO, LOW, HIGH, ALTERED, KNOWN = range(8)
 
 @cache
 def cut() -> Any:
-    """`cut(key, ts, progressions, edges, gap, out)`: the slices of a batch in order. Returns how many."""
+    """`cut(key, ts, progressions, edges, gap, out)`: the slices of a batch in order. Returns how many there are and
+    writes as many as `out` has room for."""
+
+    def stop_of(key: Any, ts: Any, i: Any, end: Any) -> Any:
+        """The first row after i that is of another key or not before the end, found in steps that double."""
+        k, lo, step = key[i], i, 1
+        while lo + step < len(ts) and key[lo + step] == k and ts[lo + step] < end:
+            lo += step
+            step *= 2
+        hi = min(len(ts), lo + step)
+        lo += 1
+        while lo < hi:
+            middle = (lo + hi) >> 1
+            if key[middle] == k and ts[middle] < end:
+                lo = middle + 1
+            else:
+                hi = middle
+        return lo
 
     def cut_batch(key: Any, ts: Any, progressions: Any, edges: Any, gap: Any, out: Any) -> Any:
         n, i = 0, 0
-        lo = 0
+        lo, before = 0, -1
         while i < len(ts):
             k, first = key[i], ts[i]
             if len(edges) == 0:
                 start, end = last_edge(progressions, first), next_edge(progressions, first)
             else:
-                if n > 0 and out[n - 1, KEY] == k:
+                if before == k:
                     while lo < len(edges) and edges[lo] <= first:
                         lo += 1
                 else:
@@ -79,19 +96,22 @@ def cut() -> Any:
                             hi = middle
                 start = edges[lo - 1] if lo > 0 else last_edge(progressions, first)
                 end = edges[lo] if lo < len(edges) else next_edge(progressions, first)
-            j, last = i + 1, first
-            while j < len(ts) and key[j] == k and ts[j] < end and ts[j] - last <= gap:
-                last = ts[j]
-                j += 1
-            out[n, KEY] = k
-            out[n, CELL_START] = start
-            out[n, CELL_END] = end
-            out[n, EARLIEST] = first
-            out[n, LATEST] = last
-            out[n, ROW] = i
-            out[n, STOP_ROW] = j
+            if gap == NEVER:
+                j = stop_of(key, ts, i, end)
+            else:
+                j = i + 1
+                while j < len(ts) and key[j] == k and ts[j] < end and ts[j] - ts[j - 1] <= gap:
+                    j += 1
+            if n < out.shape[0]:
+                out[n, KEY] = k
+                out[n, CELL_START] = start
+                out[n, CELL_END] = end
+                out[n, EARLIEST] = first
+                out[n, LATEST] = ts[j - 1]
+                out[n, ROW] = i
+                out[n, STOP_ROW] = j
             n += 1
-            i = j
+            i, before = j, k
         return n
 
     return compiled(cut_batch)
