@@ -47,7 +47,7 @@ class Bench:
         key, ts = np.array(sorted(batch), np.int64).T.copy()
         laid = edges.between(self.edges, int(ts.min()), int(ts.max())) if lay_out else np.empty(0, np.int64)
         cut = np.empty((len(ts), 7), np.int64)
-        n = general.cut()(key, ts, ts, self.edges, laid, self.gap, cut)
+        n = general.cut()(key, ts, np.empty(0, np.int64), self.edges, laid, self.gap, cut)
         owner = cut[:n, general.KEY]
         first = np.flatnonzero(np.diff(owner, prepend=-1))
         s = self.slices

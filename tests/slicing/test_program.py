@@ -188,8 +188,8 @@ def test_events_that_do_not_count_are_not_folded(aggregate: str) -> None:
 
 
 def test_lazy_and_eager_combines() -> None:
-    """An answer over n closed slices and an open one takes n ⊕ lazily, at most 2·log₂ n + 1 with a tree."""
-    for n in (3, 8, 15, 16, 17, 64):
+    """An answer over n closed slices and an open one takes n ⊕ lazily; eagerly 7 within a block, else 4."""
+    for n in (3, 8, 15, 16, 17, 64, 100):
         spent = {}
         for eager in (False, True):
             aggregate, calls = counted(digits("x"))
@@ -204,4 +204,44 @@ def test_lazy_and_eager_combines() -> None:
                 costs.append((hi - p, calls.combine))
             spent[eager] = costs
         assert all(combines == size - 1 for size, combines in spent[False])
-        assert all(combines <= 2 * (size - 1).bit_length() + 1 for size, combines in spent[True])
+        assert all(combines <= (size - 1 if size <= 8 else 4) for size, combines in spent[True])
+
+
+def test_many_slices_and_few_of_them_appended_at_a_time() -> None:
+    """Spans of blocks, also of the larger ones of long runs."""
+    rng = np.random.default_rng(7)
+    lift = Lift(digits("x"), digits("x").monoid([value_type(pa.int64())]), None, True)
+    slices = Slices()
+    slices.add_keys(1)
+    held: list[int] = []
+    gone = clean = 0  # slices evicted; those before are in order
+    for more in [1, 3, 700, 9, 1, 1500, 5, 2000, 40, 1, 900]:
+        where = int(slices.directory[0, BASE])
+        slices.reserve(np.array([0]), np.array([more]))
+        base, lo, hi, capacity, _ = slices.directory[0].tolist()
+        clean = 0 if base != where or lo == 0 else clean
+        values = rng.integers(0, 50, more)
+        program = np.zeros((more + 1 + 200, WIDTH), np.int64)
+        for i in range(more):
+            slices.free_count -= 1
+            slot = slices.free[slices.free_count]
+            slices.rows[base + hi + i, SLOT] = slot
+            program[i, :5] = FOLD, slot, i, i + 1, 1
+        held += values.tolist()
+        hi += more
+        slices.directory[0, HI] = hi
+        program[more, :7] = REPAIR, base, capacity, max(clean, lo), hi, lo, hi
+        clean = hi
+        ranges = np.sort(rng.integers(lo, hi + 1, (200, 2)), axis=1)
+        for row, (p, q) in enumerate(ranges.tolist()):
+            program[more + 1 + row, :6] = ANSWER, row, base, capacity, p, q
+        answers = lift.monoid.allocate(200)
+        none = np.zeros(more, np.int64)
+        lift.run(program, Tuples(none, none, none, none, {"x": values}), slices, answers)
+        got = lowered(lift.monoid, answers, 200).to_pylist()
+        assert got == [number(held[gone + p - lo : gone + q - lo]) for p, q in ranges.tolist()]
+        fewer = len(held) - gone > 1000
+        if fewer:
+            evicted = int(rng.integers(1, 600))
+            slices.evict(np.full(len(slices.directory), lo + evicted) * (np.arange(len(slices.directory)) == 0))
+            gone += evicted

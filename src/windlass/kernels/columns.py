@@ -8,6 +8,7 @@ kernel holds does not change when the slot it came from is overwritten.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -37,7 +38,7 @@ class Field:
 
     @property
     def nbytes(self) -> int:
-        return int(self.dtype.itemsize * np.prod(self.shape, dtype=np.int64))
+        return self.dtype.itemsize * math.prod(self.shape)
 
 
 def copy_row(rows: Any, i: Any, row: Any) -> Any:
@@ -50,6 +51,11 @@ def stream(column: Any, i: Any, value: Any) -> Any:
     """Overwrite one value that nobody reads soon. Compiled, a value of 8 bytes goes past the cache: a line that is
     written whole need not be read from memory first, which is half of the traffic of many answers a round."""
     column[i] = value
+
+
+def prefetch(array: Any, i: Any) -> Any:
+    """Have a row brought into the cache while something else is done. Compiled, it is one instruction, and any i will
+    do; interpreted, nothing."""
 
 
 def accessors(fields: tuple[Field, ...], streaming: bool = False) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels.columns import copy_row, stream
+from windlass.kernels.columns import copy_row, prefetch, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
 
@@ -83,7 +83,7 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
 _adopting: list[FunctionType] = []
 _registered: set[FunctionType] = set()
 _TAUGHT = (
-    *(unsigned, lowest_bit, highest_bit, copy_row, stream),
+    *(unsigned, lowest_bit, highest_bit, copy_row, prefetch, stream),
     *(exact_int64, exact_uint64, exact_float64, exact_bool),
 )
 
@@ -97,8 +97,9 @@ def _scheme() -> str:
 @cache
 def _teach_numba() -> None:
     """What the functions that Python and machine code do differently mean in compiled code."""
-    from llvmlite.ir import Constant, IntType
+    from llvmlite.ir import Constant, FunctionType, IntType, VoidType
     from numba import types
+    from numba.core.cgutils import get_or_insert_function
     from numba.core.errors import TypingError
     from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
     from numba.extending import intrinsic, overload
@@ -141,6 +142,28 @@ def _teach_numba() -> None:
             return context.get_dummy_value()
 
         return types.void(column, types.uint64, column.dtype), generate
+
+    @intrinsic
+    def fetch_row(typing_context: Any, array: Any, i: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word, address = IntType(32), IntType(8).as_pointer()
+            function = get_or_insert_function(  # type: ignore[no-untyped-call]
+                builder.module, FunctionType(VoidType(), [address, word, word, word]), "llvm.prefetch.p0i8"
+            )
+            rows = context.make_array(array)(context, builder, arguments[0])
+            offset = builder.mul(arguments[1], builder.extract_value(rows.strides, 0))
+            row = builder.gep(builder.bitcast(rows.data, address), [offset])
+            builder.call(function, [row, Constant(word, 0), Constant(word, 3), Constant(word, 1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), generate
+
+    @overload(prefetch, inline="always")
+    def _(array: Any, i: Any) -> Any:
+        def fetch(array: Any, i: Any) -> Any:
+            fetch_row(array, i)  # type: ignore[call-arg]
+
+        return fetch
 
     @overload(stream)
     def _(column: Any, i: Any, value: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,22 @@ from windlass.operator.lift import lowered
 from windlass.operator.plan import Plan
 from windlass.operator.query import Query
 from windlass.operator.results import Group, Results
+from windlass.slicing.sorting import is_ascending
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class _Members:
+    """Queries with the same aggregates and filter, the windows they ask for, and what is lowered from which partial."""
+
+    queries: list[Query]
+    findings: Array
+    lowering: list[tuple[int, Monoid]]
+
+    @cached_property
+    def names(self) -> pa.Array:
+        return pa.array([query.name for query in self.queries], pa.string())
 
 
 class Answers:
@@ -28,32 +44,35 @@ class Answers:
         groups: dict[Any, list[int]] = {}
         for q, query in enumerate(plan.queries):
             groups.setdefault((query.aggregates, query.where), []).append(q)
-        self.groups = list(groups.values())
-        self.finding_of = np.array(plan.finding_of, np.int64)
-        self.lowering = [
-            [(o.kept, plan.lowering(o, monoids, types)) for o in plan.outputs[members[0]]] for members in self.groups
+        self.groups = [
+            _Members(
+                [plan.queries[q] for q in members],
+                np.array([plan.finding_of[q] for q in members], np.int64),
+                [(o.kept, plan.lowering(o, monoids, types)) for o in plan.outputs[members[0]]],
+            )
+            for members in groups.values()
         ]
 
     def keep(self, queries: Sequence[Query]) -> None:
         """Leave out all queries but these."""
-        left = [
-            ([q for q in members if self.plan.queries[q] in queries], lowering)
-            for members, lowering in zip(self.groups, self.lowering, strict=True)
-        ]
-        self.groups = [members for members, _ in left if members]
-        self.lowering = [lowering for members, lowering in left if members]
+        left = []
+        for group in self.groups:
+            places = [i for i, query in enumerate(group.queries) if query in queries]
+            if places:
+                left.append(_Members([group.queries[i] for i in places], group.findings[places], group.lowering))
+        self.groups = left
 
     def results(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> Results:
         count = len(self.plan.findings)
         order: Array | None = None  # rows come in the order of their windows, more often than not
-        if len(rows) and (np.diff(rows.finding) < 0).any():
+        if not is_ascending(np.ascontiguousarray(rows.finding)):
             order = np.argsort(rows.finding, kind="stable")
-        finding = rows.finding if order is None else rows.finding[order]
-        bounds = np.searchsorted(finding, np.arange(count + 1))
+        every = np.bincount(rows.finding, minlength=count)
+        bounds = np.concatenate([[0], np.cumsum(every)])
         groups = []
-        for members, lowering in zip(self.groups, self.lowering, strict=True):
-            findings = self.finding_of[members]
-            sizes = np.diff(bounds)[findings]
+        for members in self.groups:
+            findings = members.findings
+            sizes = every[findings]
             chosen = order  # None: all of them, as they are
             if len(findings) != count or (np.diff(findings) != 1).any():
                 chosen = np.concatenate([np.arange(bounds[f], bounds[f + 1]) for f in findings])
@@ -61,8 +80,8 @@ class Answers:
             mine = rows if chosen is None else rows.take(chosen)
             groups.append(
                 Group(
-                    [self.plan.queries[q] for q in members],
-                    np.repeat(np.arange(len(members), dtype=np.int32), sizes),
+                    members.queries,
+                    np.repeat(np.arange(len(findings), dtype=np.int32), sizes),
                     mine.key,
                     mine.low,
                     mine.high,
@@ -70,7 +89,8 @@ class Answers:
                     mine.end,
                     mine.revision,
                     mine.retraction,
-                    [lowered(monoid, mine.partials[kept], len(mine)) for kept, monoid in lowering],
+                    [lowered(monoid, mine.partials[kept], len(mine)) for kept, monoid in members.lowering],
+                    members.names,
                 )
             )
         return Results(groups, keys, time_type)

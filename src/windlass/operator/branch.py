@@ -40,8 +40,9 @@ class Branch:
     def bound_to(self, unit: str | None) -> Plan:
         return self.plan if self.engine is not None else Plan(self.queries, unit, self.in_order, self.store, self.keyed)
 
-    def tuples(self, plan: Plan, events: Events, ids: Array, arrival: Array) -> Tuples:
-        """The columns that the plan reads."""
+    def tuples(self, plan: Plan, events: Events, ids: Array, arrivals: int) -> Tuples:
+        """The columns that the plan reads. Events that are not kept need no number of their own."""
+        arrival = np.arange(arrivals, arrivals + len(events) if plan.stores_tuples.yes else arrivals)
         masks = [predicate.mask(events.table) for predicate in plan.predicates]
         tuples = Tuples(ids, events.ts, arrival if events.sequence is None else events.sequence, arrival, masks=masks)
         for name in plan.columns:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from windlass.aggregates.values import Column, ValueType, column, is_plain_numpy, to_arrow, value_type
 from windlass.durations import UNITS
 from windlass.errors import CorruptSnapshot, InvalidArgument, UnknownColumn, WrongType
+from windlass.slicing.sorting import extent
 
 __all__ = ["LATEST", "Events", "Reader", "watermark_value"]
 
@@ -56,11 +57,12 @@ class Reader:
         source = _source(batch)
         array = source.column(self.time, "the time column")
         ts, time_type = _times(array, self.time, self.time_type)
+        span = _extent(ts, f"the time column {self.time!r}")
         sequence = None
         if self.sequence is not None:
             sequence = _integers(source.column(self.sequence, "the sequence column"), self.sequence, "sequence")
         keys = [source.column(name, "a key column") for name in self.key]
-        events = Events(ts, sequence, keys, time_type, source, dict(self.types))
+        events = Events(ts, span, sequence, keys, time_type, source, dict(self.types))
         for name in columns:
             events.column(name)
         for name in measures:
@@ -94,6 +96,7 @@ class Events:
     """The events of one batch, in its order."""
 
     ts: Array
+    extent: tuple[int, int, bool]  # the first and the last time, and whether they ascend
     sequence: Array | None
     keys: list[pa.Array | pa.ChunkedArray]
     time_type: pa.DataType | None
@@ -267,10 +270,15 @@ def _times(array: Any, name: str, bound: pa.DataType | None) -> tuple[Array, pa.
     if found is None:  # of type null, and empty
         return np.empty(0, np.int64), bound
     ts = _microseconds(array, what) if pa.types.is_temporal(array.type) else _int64(array, what)
-    if len(ts) and not (ts.min() >= -LATEST and ts.max() <= LATEST):
+    return ts, bound or found
+
+
+def _extent(ts: Array, what: str) -> tuple[int, int, bool]:
+    least, greatest, ascending = extent(ts) if len(ts) else (0, 0, True)
+    if least < -LATEST or greatest > LATEST:
         row = int(np.flatnonzero((ts < -LATEST) | (ts > LATEST))[0])
         raise InvalidArgument(f"{what} has {ts[row]} in row {row}, which is out of range (2^62)")
-    return ts, bound or found
+    return least, greatest, ascending
 
 
 def _time_type(type_: pa.DataType) -> pa.DataType | None:

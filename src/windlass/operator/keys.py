@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,12 +33,13 @@ import pyarrow as pa
 
 from windlass.aggregates.values import to_arrow, value_type
 from windlass.errors import CorruptSnapshot, InvalidArgument, WrongType
-from windlass.kernels import compiled, unsigned
+from windlass.kernels import compiled, prefetch, unsigned
 
 Array = np.ndarray[Any, Any]
 
 _COUNT, _NULL, _SEED = range(3)  # the header of a table: ids given out, the id of null (-1: none), a random number
 _SLOTS = 64  # of a new table
+_AHEAD = 16  # rows, for slots that are prefetched
 _NONE = np.empty(0, np.bool_)  # no validity mask: nothing is null
 _NONE.flags.writeable = False
 
@@ -84,8 +85,10 @@ class KeyIndex:
         if len(lengths) != 1:
             raise InvalidArgument(f"the key columns differ in length: {sorted(lengths)}" if lengths else "say rows=")
         (rows,) = lengths
+        if not self.names:
+            return _zeros(rows)
         read = [column.read(array) for column, array in zip(self._columns, columns, strict=True)]
-        ids = np.zeros(rows, np.int64)
+        ids = np.empty(0, np.int64)
         before = len(self)
         try:
             for k, (column, parts) in enumerate(zip(self._columns, read, strict=True)):
@@ -164,6 +167,12 @@ class KeyIndex:
         except (KeyError, ValueError, TypeError, IndexError, OverflowError, pa.ArrowException) as error:
             raise CorruptSnapshot(f"the snapshot's keys cannot be read: {type(error).__name__}: {error}") from error
         return index
+
+
+@lru_cache(maxsize=2)
+def _zeros(rows: int) -> Array:
+    """The ids of so many rows of the one key; nobody writes to them."""
+    return np.zeros(rows, np.int64)
 
 
 def _parts(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -578,6 +587,8 @@ def _find_words(rows: Any, valid: Any, begin: Any, slots: Any, words: Any, heade
             i += 1
             continue
         word = rows[unsigned(i)]
+        if i + _AHEAD < len(rows):
+            prefetch(slots, _home(rows[unsigned(i + _AHEAD)], seed) & mask)
         if word != last_word or last_id < 0:
             at = _home(word, seed) & mask
             while slots[at, 1] != 0 and slots[at, 0] != word:

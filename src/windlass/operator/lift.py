@@ -19,25 +19,26 @@ Array = np.ndarray[Any, Any]
 
 
 class Lift:
-    """One aggregate's partials: of slices by slot, and of the trees over them by node if the store is eager."""
+    """One aggregate's partials: of slices by slot, and what an eager store keeps over them."""
 
     def __init__(self, aggregate: Aggregate, monoid: Monoid, where: int | None, eager: bool) -> None:
         self.aggregate, self.monoid, self.where, self.eager = aggregate, monoid, where, eager
         self.retired = False  # no query asks for it any more
         self.pool: Columns = monoid.allocate(0)
-        self.tree: Columns = monoid.allocate(0)
+        self.nodes: Columns = monoid.allocate(0)
 
     def reserve(self, slices: Slices) -> None:
         """Room for the slots and nodes there are now."""
         self.pool = _grown(self.monoid, self.pool, slices.slots)
-        if self.eager:
-            self.tree = _grown(self.monoid, self.tree, len(slices.rows))
+        needed = programs.nodes(self.monoid, len(slices.rows)) if self.eager else 0
+        if len(self.nodes) and len(self.nodes[0]) < needed:  # rows were moved, so nothing that was there holds
+            self.nodes = self.monoid.allocate(needed)
 
     def renumber(self, slots: Array) -> None:
-        """Keep the partials of these slots, numbered in this order; trees are made anew."""
+        """Keep the partials of these slots, numbered in this order; what is kept over them is made anew."""
         if not self.retired:
             self.pool = tuple(column[slots] for column in self.pool)
-        self.tree = self.monoid.allocate(0)
+        self.nodes = self.monoid.allocate(0)
 
     def run(self, program: Array, tuples: Tuples | None, slices: Slices, outside: Columns) -> None:
         """Run a slice program; without tuples, one that folds none."""
@@ -45,7 +46,7 @@ class Lift:
             return
         self.reserve(slices)
         events = self.events(tuples) if tuples is not None else self.no_events
-        programs.run(self.monoid, program, events, slices.rows, self.pool, self.tree, outside or self.no_answers)
+        programs.run(self.monoid, program, events, slices.rows, self.pool, self.nodes, outside or self.no_answers)
 
     @cached_property
     def no_events(self) -> Events:

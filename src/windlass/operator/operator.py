@@ -33,7 +33,6 @@ from windlass.operator.slice_table import SliceTable, Union
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
-from windlass.slicing.sorting import is_ascending
 
 Array = np.ndarray[Any, Any]
 
@@ -168,11 +167,10 @@ class Operator:
         if self._key_ttl is not None:
             _in_unit("key_ttl", self._key_ttl, unit)  # or it is refused
         ids = self._keys.encode(events.keys, len(events))
-        arrival = np.arange(self._arrivals, self._arrivals + len(events))
         prepared = []
         for branch in self._branches:
             plan = branch.bound_to(unit)
-            tuples = branch.tuples(plan, events, ids, arrival)
+            tuples = branch.tuples(plan, events, ids, self._arrivals)
             if branch.engine is None:
                 lateness = _in_unit("allowed_lateness", self._lateness, unit)
                 has_sequence = self._reader.sequence is not None
@@ -186,7 +184,7 @@ class Operator:
     def _take(self, tuples: list[Tuples], events: Events) -> None:
         """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
         if self._watermarks is None:
-            self._greatest = max(self._greatest, int(events.ts.max()))
+            self._greatest = max(self._greatest, events.extent[1])
             if self._in_order:
                 self._watermark = max(self._watermark, self._greatest)
             self._take_chunks(tuples, events, 0, len(events))
@@ -202,9 +200,14 @@ class Operator:
         self._greatest, self._next = greatest, watermark
 
     def _take_chunks(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
-        """A large batch in parts that stay in the cache while they are sorted, cut and folded."""
-        for i in range(begin, stop, _CHUNK):
-            self._take_rows(tuples, events, i, min(i + _CHUNK, stop))
+        """A large batch in parts that stay in the cache while they are sorted, cut and folded.
+
+        In one, if there is nothing to sort.
+        """
+        sorted_ = isinstance(events, Events) and events.extent[2] and not self._keys.names
+        chunk = len(events) if sorted_ else _CHUNK
+        for i in range(begin, stop, chunk):
+            self._take_rows(tuples, events, i, min(i + chunk, stop))
 
     def _take_rows(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
         if len(self._branches) == 1 and (
@@ -270,7 +273,7 @@ class Operator:
 
     def _check_order(self, events: Events) -> None:
         last = max(self._greatest, self._watermark)
-        if events.ts[0] >= last and is_ascending(events.ts):
+        if events.ts[0] >= last and events.extent[2]:
             return
         before = np.concatenate([[last], events.ts[:-1]])
         bad = np.flatnonzero(events.ts < before)

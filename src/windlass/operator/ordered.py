@@ -18,7 +18,7 @@ from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges
-from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, HIGH, KEY, LOW, START_TIME, STOP, TIME, WINDOW
+from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, KEY, LOW, START_TIME, STOP, TIME, TOLD, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import HI, LO, Slices
@@ -61,18 +61,9 @@ class Completed:
 
     @classmethod
     def of(cls, windows: Array, partials: list[Columns]) -> Completed:
-        """From the rows that kernels write."""
-        return cls(
-            windows[:, WINDOW].copy(),
-            windows[:, KEY].copy(),
-            windows[:, BEGIN].copy(),
-            windows[:, STOP].copy(),
-            windows[:, LOW].copy(),
-            windows[:, HIGH].copy(),
-            windows[:, START_TIME].copy(),
-            windows[:, END_TIME].copy(),
-            partials,
-        )
+        """From what kernels write."""
+        finding, key, begin, stop, low, high, _, start, end = windows
+        return cls(finding, key, begin, stop, low, high, start, end, partials)
 
 
 class Ordered:
@@ -86,7 +77,7 @@ class Ordered:
         self.discretizers: list[tuple[int, Discretizer]] = [
             (i, b) for i in plan.discretizers if isinstance(b := plan.findings[i].bound, Discretizer)
         ]
-        self.begins = self._begins()
+        self._look()
         measures = 2 + len(plan.measures)
         self.keys = 0
         self.watermark = LONG_AGO
@@ -109,13 +100,16 @@ class Ordered:
         """Whether windows may begin inside of slices."""
         return any(d.splits for _, d in self.discretizers)
 
-    def _begins(self) -> list[Array]:
-        """Where windows begin, by measure."""
+    def _look(self) -> None:
+        """Where periodic windows begin, by measure, and which of them need something of their own."""
         bounds = [(self.plan.findings[i].measure, self.plan.findings[i].bound) for i in self.periodic]
-        return [
+        self.begins = [
             edges.begins(b for measure, b in bounds if measure == c and isinstance(b, Periodic))
             for c in range(2 + len(self.plan.measures))
         ]
+        self.empty = np.flatnonzero(self.specs[:, cutty.EMIT_EMPTY])
+        self.counted = np.flatnonzero(self.specs[:, cutty.MEASURE] == COUNT)
+        self.on_columns = np.flatnonzero(self.specs[:, cutty.MEASURE] > COUNT)
 
     def retire(self, findings: set[int]) -> None:
         """Forget windows that are not asked for any more."""
@@ -126,7 +120,7 @@ class Ordered:
         found = [n for n, (i, _) in enumerate(self.discretizers) if i not in findings]
         self.discretizers = [self.discretizers[n] for n in found]
         self.contexts, self.carries = [self.contexts[n] for n in found], [self.carries[n] for n in found]
-        self.begins = self._begins()
+        self._look()
 
     def add_keys(self, keys: int) -> None:
         if keys <= self.keys:
@@ -189,7 +183,7 @@ class Ordered:
 
     def note_first(self, tuples: Tuples, refusals: Array | None = None) -> None:
         """Remember each key's first event, from which on empty windows count; not what came too late for a window."""
-        for d in np.flatnonzero(self.specs[:, cutty.EMIT_EMPTY]):
+        for d in self.empty:
             seen = np.ones(len(tuples), np.bool_) if refusals is None else ~refusals[self.periodic[d]]
             np.minimum.at(self.begun[d], tuples.key[seen], tuples.ts[seen])
 
@@ -221,7 +215,7 @@ class Ordered:
         previous = self._previous()
         begins = np.zeros(int(offsets[-1]), np.bool_)
         self._mark(coordinates, offsets, first, previous, begins)
-        for d in np.flatnonzero(self.specs[:, cutty.MEASURE] > COUNT):
+        for d in self.on_columns:
             at = self.seen_from[d, :keys] - first
             here = np.flatnonzero((at >= 0) & (at < counts))
             begins[offsets[here] + at[here]] = True
@@ -259,12 +253,13 @@ class Ordered:
             if len(progressions) == 0 or not len(begins):
                 continue
             values = coordinates[c] if c != COUNT else _positions(offsets, first)
-            if c == COUNT and self.skipped[self.specs[:, cutty.MEASURE] == COUNT].any():
+            if c == COUNT and self.skipped[self.counted].any():
                 self._mark_counts(values, offsets, begins)
                 continue
             known = previous[c][started]
-            least = int(values.min() if len(known) == 0 else min(values.min(), known.min()))
-            laid = edges.laid_out(progressions, least, int(values.max()), len(values))
+            ends = values if len(first) > 1 else values[[0, -1]]  # of one key, values ascend
+            least = int(ends.min() if len(known) == 0 else min(ends.min(), known.min()))
+            laid = edges.laid_out(progressions, least, int(ends.max()), len(values))
             laid_out = np.empty(0, np.int64) if laid is None else laid
             cutty.mark_begins()(offsets, values, previous[c], started, progressions, laid_out, begins)
 
@@ -309,15 +304,15 @@ class Ordered:
                 begins[(offsets[windows.key] + at)[here]] = True
             of = np.full(len(windows), i)
             bounds = (windows.low, windows.high, np.full(len(windows), -1), windows.start, windows.end)
-            found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds], axis=1))
+            found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds]))
         return found
 
     def _split(self, tuples: Tuples, row_of: Array, first: Array, held_from: Array, found: list[Array]) -> None:
         """Split slices of earlier runs where a window begins inside of one: both parts are folded again (Scotty
         5.2)."""
-        windows = np.concatenate(found)
-        old = (windows[:, BEGIN] < first[windows[:, KEY]]) & (windows[:, STOP] > windows[:, BEGIN])
-        begins = np.unique(windows[old][:, [KEY, BEGIN]], axis=0)
+        windows = np.concatenate(found, axis=1)
+        old = (windows[BEGIN] < first[windows[KEY]]) & (windows[STOP] > windows[BEGIN])
+        begins = np.unique(windows[[KEY, BEGIN]][:, old].T, axis=0)
         s = self.slices
         inside = np.zeros(len(begins), np.bool_)
         cutty.inside()(begins, s.directory, s.rows, inside)
@@ -344,8 +339,8 @@ class Ordered:
             lift.run(program[:n], tuples, s, lift.monoid.allocate(0))
 
     def _append(self, coordinates: Array, offsets: Array, first: Array, begins: Array) -> None:
-        new = np.add.reduceat(np.append(begins, False), offsets[:-1]) if len(begins) else np.zeros(len(first), np.int64)
-        new = np.where(np.diff(offsets) > 0, new, 0)
+        marked = np.flatnonzero(begins)
+        new = np.diff(np.searchsorted(marked, offsets))
         keys = np.flatnonzero(new)
         self.slices.reserve(keys, new[keys])
         s = self.slices
@@ -355,7 +350,7 @@ class Ordered:
                 first,
                 coordinates[TIME],
                 coordinates[2:],
-                begins,
+                marked,
                 s.directory,
                 s.rows,
                 s.free,
@@ -389,19 +384,19 @@ class Ordered:
         partial: bool,
     ) -> Array:
         if not len(self.specs):
-            return np.empty((0, 9), np.int64)
-        if self.specs[:, cutty.EMIT_EMPTY].any():  # of a key that begins now, windows come out unless they are closed
+            return np.empty((TOLD, 0), np.int64)
+        if len(self.empty):  # of a key that begins now, windows come out unless they are closed
             begins = (self.begun != NEVER) & ~self.has_begun
             self.after[begins] = self.closed_upto
             self.has_begun |= begins
         upto = np.empty_like(self.latest)
-        counted = self.specs[:, cutty.MEASURE] == COUNT
         upto[TIME] = NEVER if over else watermark
         upto[COUNT] = NEVER if partial else 0
         if not partial:
             upto[COUNT, : len(first)] = first + np.diff(offsets)
         upto[2:] = NEVER if partial else self.latest[2:]
-        out = np.empty((self.room, 9), np.int64)
+        out = np.empty((TOLD, self.room), np.int64)
+        index = np.empty(2 * int((self.slices.directory[:, HI] - self.slices.directory[:, LO]).max()) + 2, np.int64)
         arguments = (
             self.specs,
             offsets,
@@ -417,29 +412,31 @@ class Ordered:
             previous,
             self.slices.directory,
             self.slices.rows,
+            index,
         )
         n = int(cutty.complete()(*arguments, out))
-        if n > len(out):
+        if n > self.room:
             self.room = 2 * n  # so that the next run needs one pass
-            out = np.empty((n, 9), np.int64)
+            out = np.empty((TOLD, n), np.int64)
             cutty.complete()(*arguments, out)
-        found = out[:n]
-        specs = found[:, WINDOW].copy()
-        found[:, WINDOW] = np.array(self.periodic, np.int64)[specs]
-        found[:, START_TIME] = found[:, LOW]
-        found[:, END_TIME] = found[:, HIGH]
-        other = np.flatnonzero(self.specs[specs, cutty.MEASURE] != TIME)
-        if len(other):
-            ts, w = coordinates[TIME], found[other]
-            at = w[:, STOP] - 1 - first[w[:, KEY]]
-            i = np.clip(offsets[w[:, KEY]] + at, 0, max(0, len(ts) - 1))
-            last = np.where(at >= 0, ts[i] if len(ts) else 0, previous[TIME][w[:, KEY]])
-            found[other, START_TIME] = UNKNOWN
-            found[other, END_TIME] = last + 1
-        done = upto[self.specs[:, cutty.MEASURE]]
-        done[counted] -= self.skipped[counted]
-        self.after = np.maximum(self.after, done)
+        found = out[:, :n]
+        if len(self.counted) or len(self.on_columns):
+            self._find_times(found, coordinates[TIME], offsets, first, previous[TIME])
+        keys = len(first)
+        done = upto[self.specs[:, cutty.MEASURE], :keys]
+        done[self.counted] -= self.skipped[self.counted, :keys]
+        np.maximum(self.after[:, :keys], done, out=self.after[:, :keys])
         return found
+
+    def _find_times(self, found: Array, ts: Array, offsets: Array, first: Array, previous: Array) -> None:
+        """Bounds in event time of windows on another measure: their ends; `_answer` looks up where they start."""
+        measure = np.array([finding.measure for finding in self.plan.findings])
+        other = np.flatnonzero(measure[found[WINDOW]] != TIME)
+        key = found[KEY, other]
+        at = found[STOP, other] - 1 - first[key]
+        i = np.clip(offsets[key] + at, 0, max(0, len(ts) - 1))
+        found[START_TIME, other] = UNKNOWN
+        found[END_TIME, other] = np.where(at >= 0, ts[i] if len(ts) else 0, previous[key]) + 1
 
     def _answer(
         self,
@@ -451,25 +448,26 @@ class Ordered:
         coordinates: Array,
         previous: Array,
     ) -> Completed:
-        windows = np.concatenate(found) if len(found) > 1 else found[0]
-        unknown = np.flatnonzero(windows[:, START_TIME] == UNKNOWN)
+        windows = np.concatenate(found, axis=1)
+        unknown = np.flatnonzero(windows[START_TIME] == UNKNOWN)
         if len(unknown):
             starts = np.empty(len(unknown), np.int64)
-            cutty.begin_times()(windows[unknown], self.slices.directory, self.slices.rows, starts)
-            windows[unknown, START_TIME] = starts
-            low = unknown[windows[unknown, LOW] == UNKNOWN]
-            windows[low, LOW] = windows[low, START_TIME]
-        stop, key = windows[:, STOP].copy(), windows[:, KEY].copy()
-        order = np.arange(len(windows))
-        if len(windows):
-            order = by(stop, order)
-            order = order if self.keys == 1 else by(key, order)
-        window_offsets = np.searchsorted(key[order], np.arange(len(first) + 1))
+            cutty.begin_times()(windows[:, unknown], self.slices.directory, self.slices.rows, starts)
+            windows[START_TIME, unknown] = starts
+            low = unknown[windows[LOW, unknown] == UNKNOWN]
+            windows[LOW, low] = windows[START_TIME, low]
+        count = windows.shape[1]
+        order, window_offsets = np.arange(count), np.array([0, count])
+        if count:
+            order = by(windows[STOP], order)
+        if self.keys > 1:
+            order = by(windows[KEY], order) if count else order
+            window_offsets = np.searchsorted(windows[KEY, order], np.arange(len(first) + 1))
         s = self.slices
-        program = np.empty((int(s.directory[:, HI].sum()) + 3 * len(windows) + len(first) + 1, WIDTH), np.int64)
+        program = np.empty((int(s.directory[:, HI].sum()) + 3 * count + len(first) + 1, WIDTH), np.int64)
         arguments = (offsets, row_of, first, windows, window_offsets, order, s.directory, s.rows, self.plan.eager)
         n = int(cutty.write()(*arguments, program))
-        answers = [lift.monoid.allocate(len(windows)) for lift in self.lifts]
+        answers = [lift.monoid.allocate(count) for lift in self.lifts]
         for lift, partials in zip(self.lifts, answers, strict=True):
             lift.run(program[:n], tuples, s, partials)
         return Completed.of(windows, answers)

@@ -6,7 +6,6 @@ one's contains are read from that (avg holds a sum and a count). `explain` says 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -200,19 +199,19 @@ class Plan:
         for i in self.periodic:
             f, b = self.findings[i], self.findings[i].bound
             assert isinstance(b, Periodic)
-            rows.append((b.origin, b.period, b.step, b.ends, b.last_only, f.measure, f.emit_empty))
+            rows.append((b.origin, b.period, b.step, b.ends, i, f.measure, f.emit_empty))
         return np.array(rows, np.int64).reshape(-1, 7)
 
     @cached_property
     def eager(self) -> bool:
-        """Whether trees over slices pay: when a window combines many slices."""
+        """Whether blocks of slices pay: when a window combines many slices."""
         if self.store != "auto":
             return self.store == "eager"
         lazy, eager = self.combine_rates()
         return lazy > 2 * eager
 
     def combine_rates(self) -> tuple[float, float]:
-        """⊕ a time unit to answer windows from slices, lazily and with a tree, if events are everywhere."""
+        """⊕ a time unit to answer windows from slices, lazily and from blocks, if events are everywhere."""
         bounds = [b for b in (self.findings[i].bound for i in self.periodic) if isinstance(b, Periodic) and b.period]
         both = edges.begins(bounds) if self.in_order else edges.together(edges.begins(bounds), edges.ends(bounds))
         rate = sum(1 / p for _, p, _ in both.tolist() if p) if len(bounds) else 0.0
@@ -220,7 +219,7 @@ class Plan:
         for b in bounds:
             windows, slices = b.ends / b.period, max(1.0, b.step * (b.ends + 1) / 2 * rate)
             lazy += windows * slices
-            eager += windows * min(slices, 2 * math.log2(slices + 1))
+            eager += windows * (slices if slices <= 8 else 4)
         return lazy, eager
 
     # ------------------------------------------------------------------ explain
@@ -257,9 +256,7 @@ class Plan:
                     )
         lazy, eager = self.combine_rates()
         shown = f" (⊕ to answer, relative: lazy {lazy / eager:.1f}, eager 1)" if eager else ""
-        lines.append(
-            f"  store      {'eager: a tree over the slices' if self.eager else 'lazy: slices in order'}{shown}"
-        )
+        lines.append(f"  store      {'eager: blocks of slices' if self.eager else 'lazy: slices in order'}{shown}")
         lines += ["  windows"]
         for i, finding in enumerate(self.findings):
             names = [q.name for q, at in zip(self.queries, self.finding_of, strict=True) if at == i]

@@ -50,6 +50,7 @@ class Group:
     revision: Array
     retraction: Array  # bool[n]
     values: Sequence[pa.Array]  # one of n rows for each aggregate
+    names: pa.Array | None = None  # of the queries, where they are known as Arrow already
 
     def __post_init__(self) -> None:
         columns = (self.key, self.low, self.high, self.start, self.end, self.revision, self.retraction, *self.values)
@@ -86,6 +87,7 @@ class Group:
             **{name: getattr(self, name)[rows] for name in ("key", "low", "high", "start", "end", "revision")},
             retraction=self.retraction[rows],
             values=[array[rows] for array in self.values],
+            names=None,
         )
 
 
@@ -241,7 +243,9 @@ class Results:
 
     def _long(self, piece: _Piece) -> pa.Table:
         group = piece.group
-        names = pa.array([query.name for query in group.queries], pa.string())
+        names = group.names
+        if names is None:
+            names = pa.array([query.name for query in group.queries], pa.string())
         query = pa.DictionaryArray.from_arrays(_shared(group.query), names)
         bounds = [_shared(group.low), _shared(group.high), _shared(group.revision), _shared(group.retraction)]
         columns = [*piece.keys.decode(group.key), query, self._window(group), *bounds, *group.values]

@@ -119,7 +119,8 @@ class Union:
     def tuples(self, slices: SliceTable, ids: Array, b: int) -> Tuples:
         """The slices as a branch takes them."""
         engine = self.branches[b].engine
-        if engine is None or not self.branches[b].plan.general:
+        plan = self.branches[b].plan
+        if engine is None or not plan.general or plan.sessions:
             raise InvalidArgument("these queries need the events themselves, not slices of them")
         partials = [
             lift.monoid.allocate(len(slices)) if place is None else slices.partials[place]
@@ -129,11 +130,11 @@ class Union:
         return Tuples(ids, slices.first, order, order, last=slices.last, partials=partials)
 
     def lowered(self, partials: Sequence[Columns], rows: int) -> Iterator[tuple[Query, list[pa.Array]]]:
-        for members, lowering in zip(self.answers.groups, self.answers.lowering, strict=True):
-            values = [lowered(monoid, partials[kept], rows) for kept, monoid in lowering]
-            for q in members:
-                if self.plan.queries[q].name != COUNTING:
-                    yield self.plan.queries[q], values
+        for group in self.answers.groups:
+            values = [lowered(monoid, partials[kept], rows) for kept, monoid in group.lowering]
+            for query in group.queries:
+                if query.name != COUNTING:
+                    yield query, values
 
 
 def counting(queries: Sequence[Query]) -> Query:

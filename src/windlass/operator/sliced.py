@@ -41,6 +41,7 @@ from windlass.windows.window import Periodic
 Array = np.ndarray[Any, Any]
 
 _MANY = 4096  # keys from which on looking at all of them is work
+_PART = 1 << 14  # windows whose program stays in the cache
 
 
 class Sliced:
@@ -58,6 +59,7 @@ class Sliced:
         self.watermark = LONG_AGO
         self.epoch = 1
         self.room = 1024  # windows that are expected to be due
+        self.cells = 1024  # slices that a batch is expected to be cut into
         self.kept_from, self.evict_at = LONG_AGO, 0
         self.keys = 0
         # Only where empty windows are counted: the first event of each key, by specification, because an event may
@@ -177,24 +179,35 @@ class Sliced:
         if order is not None:
             events = events.take(order)
             refusals = None if refusals is None else refusals[:, order]
-        key, ts = events.key, events.ts
-        laid = edges.laid_out(self.edges, int(ts.min()), int(ts.max()), len(ts))
-        cut = np.empty((len(ts), 7), np.int64)
-        last = ts if events.last is None else events.last
-        places = np.empty(0, np.int64) if laid is None else laid
-        n = int(general.cut()(key, ts, last, self.edges, places, self.gap, cut))
-        cut = cut[:n]
+        cut = self._cut(events)
+        n = len(cut)
         owner = cut[:, general.KEY]
-        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        first = np.zeros(1, np.int64) if self.keys == 1 else np.flatnonzero(np.diff(owner, prepend=-1))
         s = self.slices
         s.reserve(owner[first], np.diff(np.append(first, n)))
-        program = np.empty((2 * n + len(s), instructions.WIDTH), np.int64)
+        joined = len(s) if self.sessions or self.retired else 0  # at most; without sessions, none are
+        program = np.empty((2 * n + joined, instructions.WIDTH), np.int64)
         arguments = (s.directory, s.rows, s.free, s.free_count, self.epoch, program)
         length, s.free_count = general.settle()(cut, n, self.gap, self.watermark, self.lateness, *arguments)
         self._run(program[:length], events)
         if self.empty.any():
             self._note_times(cut, events, refusals)
         return cut
+
+    def _cut(self, events: Tuples) -> Array:
+        key, ts = events.key, events.ts
+        ends = ts[[0, -1]] if self.keys == 1 else ts
+        laid = edges.laid_out(self.edges, int(ends.min()), int(ends.max()), len(ts))
+        none = np.empty(0, np.int64)
+        latest = none if events.last is None else events.last
+        arguments = (key, ts, latest, self.edges, none if laid is None else laid, self.gap)
+        cut = np.empty((min(self.cells, len(ts)), 7), np.int64)
+        n = int(general.cut()(*arguments, cut))
+        if n > len(cut):
+            self.cells = 2 * n
+            cut = np.empty((n, 7), np.int64)
+            general.cut()(*arguments, cut)
+        return cut[:n]
 
     def _run(self, program: Array, events: Tuples) -> None:
         if events.last is not None:
@@ -333,13 +346,12 @@ class Sliced:
 
     def _answer(self, found: Array) -> list[Columns]:
         s = self.slices
-        program = np.empty((len(found) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
-        n = int(general.ask()(found, s.directory, self.plan.eager, program))
-        answers = []
-        for lift in self.lifts:
-            partials = lift.monoid.allocate(len(found))
-            lift.run(program[:n], None, s, partials)
-            answers.append(partials)
+        answers = [lift.monoid.allocate(len(found)) for lift in self.lifts]
+        program = np.empty((min(len(found), _PART) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
+        for i in range(0, len(found), _PART):
+            n = int(general.ask()(found[i : i + _PART], s.directory, self.plan.eager, program))
+            for lift, partials in zip(self.lifts, answers, strict=True):
+                lift.run(program[:n], None, s, tuple(column[i : i + _PART] for column in partials))
         return answers
 
     def open_windows(self) -> int:

@@ -70,7 +70,7 @@ class Slicer:
         """The slices of all events since the last time, ordered by key and time."""
         operator, self._operator = self._operator, self._blank()
         (branch,) = operator._branches
-        engine, plan, answers = branch.engine, branch.plan, branch.answers
+        engine, answers = branch.engine, branch.answers
         assert isinstance(engine, General) and answers is not None
         slices = engine.sliced.slices
         d = slices.directory
@@ -82,11 +82,7 @@ class Slicer:
         for lift in engine.lifts:
             lift.reserve(slices)
             partials.append(tuple(column[slots] for column in lift.pool))
-        ((kept, monoid),) = next(
-            lowering
-            for members, lowering in zip(answers.groups, answers.lowering, strict=True)
-            if plan.queries[members[-1]].name == COUNTING
-        )
+        ((kept, monoid),) = next(g.lowering for g in answers.groups if g.queries[-1].name == COUNTING)
         counted = lowered(monoid, partials[kept], len(live))
         keys = operator._keys.decode(np.repeat(np.arange(len(d)), sizes))
         return written(keys, live[:, FIRST], live[:, LAST], counted, partials)

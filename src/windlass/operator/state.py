@@ -235,7 +235,7 @@ def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> N
     plan = branch.bound_to(reader.unit)
     none = np.empty(0, np.int64)
     read = {name: Column(np.empty(0, t.dtype), None, t) for name, t in reader.types.items()}
-    events = Events(none, None, [], reader.time_type, None, dict(reader.types), read)  # type: ignore[arg-type]
+    events = Events(none, (0, 0, True), None, [], reader.time_type, None, dict(reader.types), read)  # type: ignore[arg-type]
     tuples = Tuples(none, none, none, none, {n: np.empty(0, dtype) for n, dtype in making["dtypes"].items()})
     lateness = _lateness(operator._lateness, reader.unit)
     branch.install(plan, events, tuples, lateness, reader.sequence is not None, LONG_AGO)
@@ -629,7 +629,7 @@ class _Taken:
             if any(len(column) != n for column in columns):
                 raise CorruptSnapshot("the snapshot has not one partial for each slice")
             lift.pool = lift.monoid.allocate(0) if lift.retired else columns
-            lift.tree = lift.monoid.allocate(0)
+            lift.nodes = lift.monoid.allocate(0)
 
     def partials(self, content: Any) -> list[Columns]:
         found = []

@@ -1,8 +1,9 @@
 """Events as the operator holds them: plain columns of equal length, one entry an event.
 
-`key` (id), `ts`, `seq` (what orders events of one time) and `arrival` (a number of its own for each event) are always
-there; the rest are the columns that aggregates and windows read, `valid` masks where a value may be null, and the masks
-of predicates, which are evaluated once, when an event arrives.
+`key` (id) and `ts` are always there; `seq` (what orders events of one time) unless they come in that order, and
+`arrival` (a number of its own for each event) where events are kept; the rest are the columns that aggregates and
+windows read, `valid` masks where a value may be null, and the masks of predicates, which are evaluated once, when an
+event arrives.
 
 Slices that were cut elsewhere look the same: `ts` is the time of the first event, `last` of the last, and there are
 `partials` (by lift) in place of columns.
@@ -43,15 +44,11 @@ class Tuples:
         return replace(self, seq=none, arrival=none)
 
     def take(self, rows: Array | slice) -> Tuples:
-        if len(self.seq) == 0:
-            rows_of_order: Array | slice = slice(0)
-        else:
-            rows_of_order = rows
         return Tuples(
             self.key[rows],
             self.ts[rows],
-            self.seq[rows_of_order],
-            self.arrival[rows_of_order],
+            self.seq[rows] if len(self.seq) else self.seq,
+            self.arrival[rows] if len(self.arrival) else self.arrival,
             {name: values[rows] for name, values in self.columns.items()},
             {name: values[rows] for name, values in self.valid.items()},
             [mask[rows] for mask in self.masks],

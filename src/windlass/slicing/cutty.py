@@ -35,21 +35,26 @@ from windlass.slicing.slices import (
     LAST,
     LO,
     MEASURES,
+    NOT_LAID,
     POS,
     SLOT,
     find,
-    find_on,
+    lay,
+    look,
+    position,
+    position_on,
 )
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 # Columns of a periodic specification, as kernels see it.
-ORIGIN, PERIOD, STEP, ENDS, LAST_ONLY, MEASURE, EMIT_EMPTY = range(7)
+ORIGIN, PERIOD, STEP, ENDS, FINDING, MEASURE, EMIT_EMPTY = range(7)  # FINDING: which window of the plan
 TIME, COUNT = 0, 1  # measures; 2 and above are columns
 
-# Columns of a completed window.
-WINDOW, KEY, BEGIN, STOP, LOW, HIGH = range(6)
-ROW, START_TIME, END_TIME = 6, 7, 8  # the slice it begins with (-1: to be looked up), and its bounds in event time
+# What is told of a completed window, an array each: which window of the plan, its key and positions, its bounds, the
+# slice it begins with (-1: to be looked up), and its bounds in event time.
+WINDOW, KEY, BEGIN, STOP, LOW, HIGH, ROW, START_TIME, END_TIME = range(9)
+TOLD = 9
 
 
 @cache
@@ -68,27 +73,19 @@ def mark_begins() -> Any:
                 value = values[i]
                 i += 1
             if len(edges) == 0:
-                edge = next_edge(progressions, value)
+                i = position_on(values, i, stop, next_edge(progressions, value))
                 while i < stop:
-                    if values[i] >= edge:
-                        begins[i] = True
-                        edge = next_edge(progressions, values[i])
-                    i += 1
+                    begins[i] = True
+                    i = position_on(values, i + 1, stop, next_edge(progressions, values[i]))
             else:
-                lo, hi = 0, len(edges)
-                while lo < hi:
-                    middle = (lo + hi) >> 1
-                    if edges[middle] <= value:
-                        lo = middle + 1
-                    else:
-                        hi = middle
-                edge = edges[lo] if lo < len(edges) else NEVER
-                while i < stop:
-                    if values[i] >= edge:
-                        begins[i] = True
-                        while lo < len(edges) and edges[lo] <= values[i]:
-                            lo += 1
-                        edge = edges[lo] if lo < len(edges) else NEVER
+                lo = position(edges, 0, len(edges), value + 1)
+                while lo < len(edges):
+                    i = position_on(values, i, stop, edges[lo])
+                    if i == stop:
+                        break
+                    begins[i] = True
+                    while lo < len(edges) and edges[lo] <= values[i]:
+                        lo += 1
                     i += 1
 
     return compiled(mark)
@@ -96,33 +93,35 @@ def mark_begins() -> Any:
 
 @cache
 def append() -> Any:
-    """`append(…)`: a slice for each event that begins one. Returns how many slots are free then."""
+    """`append(…)`: a slice for each event that begins one, of which `marked` are the rows. Returns how many slots are
+    free then."""
 
     def append_slices(
         offsets: Any,
         first: Any,
         ts: Any,
         measures: Any,
-        begins: Any,
+        marked: Any,
         directory: Any,
         rows: Any,
         free: Any,
         free_count: Any,
         epoch: Any,
     ) -> Any:
+        m = 0
         for k in range(len(offsets) - 1):
             base, hi = directory[k, BASE], directory[k, HI]
-            for i in range(offsets[k], offsets[k + 1]):
-                if begins[i]:
-                    row = base + hi
-                    free_count -= 1
-                    rows[row, SLOT] = free[free_count]
-                    rows[row, FIRST] = ts[i]
-                    rows[row, POS] = first[k] + i - offsets[k]
-                    rows[row, BORN] = rows[row, CHANGED] = epoch
-                    for c in range(measures.shape[0]):
-                        rows[row, MEASURES + c] = measures[c, i]
-                    hi += 1
+            while m < len(marked) and marked[m] < offsets[k + 1]:
+                i, row = marked[m], base + hi
+                free_count -= 1
+                rows[row, SLOT] = free[free_count]
+                rows[row, FIRST] = ts[i]
+                rows[row, POS] = first[k] + i - offsets[k]
+                rows[row, BORN] = rows[row, CHANGED] = epoch
+                for c in range(measures.shape[0]):
+                    rows[row, MEASURES + c] = measures[c, i]
+                hi += 1
+                m += 1
             if offsets[k + 1] > offsets[k] and hi > directory[k, LO]:
                 rows[base + hi - 1, LAST] = ts[offsets[k + 1] - 1]
             directory[k, HI] = hi
@@ -131,27 +130,12 @@ def append() -> Any:
     return compiled(append_slices)
 
 
-def position(values: Any, lo: Any, hi: Any, value: Any) -> Any:
-    """The first of lo:hi where the values, which ascend, are at least value; else hi."""
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if values[middle] < value:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
-
-
 def index_of(c: Any, coordinates: Any, i: Any, i1: Any, i0: Any, at: Any, value: Any) -> Any:
     """The first event of a key's run i0:i1 that is at value or beyond in measure c, and not before i; `at` is the
     count of the first event."""
     if c == COUNT:
         return i0 + min(i1 - i0, max(0, value - at))
-    step = 1
-    while i + step < i1 and coordinates[c, i + step] < value:
-        i += step
-        step *= 2
-    return position(coordinates[c], i, min(i1, i + step + 1), value)
+    return position_on(coordinates[c], i, i1, value)
 
 
 @cache
@@ -162,17 +146,18 @@ def complete() -> Any:
     `earliest` and `latest` are the values of a key's first and last event in each measure, `previous` of the last one
     before this run; `skipped` is how many of a key's positions a specification does not count (late events that came
     too late for it), `seen_from` the position from which one on a column sees events,
-    `begun` the first event that one with empty windows has seen. `after` is by specification, the others by measure."""
+    `begun` the first event that one with empty windows has seen. `after` is by specification, the others by measure.
+    `index` is room to lay slices out by time."""
 
     def put(out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any, row: Any) -> Any:
-        if n < out.shape[0]:
-            out[n, WINDOW] = window
-            out[n, KEY] = key
-            out[n, BEGIN] = begin
-            out[n, STOP] = stop
-            out[n, LOW] = low
-            out[n, HIGH] = high
-            out[n, ROW] = row
+        if n < out.shape[1]:
+            out[WINDOW, n] = window
+            out[KEY, n] = key
+            out[BEGIN, n] = begin
+            out[STOP, n] = stop
+            out[LOW, n] = out[START_TIME, n] = low
+            out[HIGH, n] = out[END_TIME, n] = high
+            out[ROW, n] = row
         return n + 1
 
     def complete_windows(
@@ -190,21 +175,27 @@ def complete() -> Any:
         previous: Any,
         directory: Any,
         rows: Any,
+        index: Any,
         out: Any,
     ) -> Any:
         n = 0
-        for d in range(specs.shape[0]):
-            o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
-            c, empty = specs[d, MEASURE], specs[d, EMIT_EMPTY] and p > 0
-            field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
-            for k in range(len(offsets) - 1):
-                base = directory[k, BASE]
-                lo, hi = base + directory[k, LO], base + directory[k, HI]
+        for k in range(len(offsets) - 1):
+            base = directory[k, BASE]
+            lo, hi = base + directory[k, LO], base + directory[k, HI]
+            i0, i1 = offsets[k], offsets[k + 1]
+            found, stretch = n, NOT_LAID
+            for d in range(specs.shape[0]):
+                o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
+                c, empty, window = specs[d, MEASURE], specs[d, EMIT_EMPTY] and p > 0, specs[d, FINDING]
+                field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
                 oldest = begun[d, k] if empty else earliest[c, k]
                 if latest[c, k] < oldest or (lo == hi and not empty):
                     continue
+                if stretch == NOT_LAID and 32 * (n - found) > hi - lo:  # so many that it pays
+                    stretch = lay(rows[:, FIRST], lo, hi, index)
+                laid = stretch if c == TIME else NOT_LAID
                 shift = skipped[d, k] if c == COUNT else 0
-                i0, i1, at = offsets[k], offsets[k + 1], first[k] - shift
+                at = first[k] - shift
                 a, b, newest = after[d, k], upto[c, k], latest[c, k] - shift
                 if b != NEVER:
                     b -= shift
@@ -229,7 +220,7 @@ def complete() -> Any:
                                 r = find(rows, field, lo, hi, o + shift)
                                 if c > COUNT:
                                     r = max(r, find(rows, POS, lo, hi, seen_from[d, k]))
-                                n = put(out, n, d, k, rows[r, POS], first[k] + i - i0, o, end, r - base)
+                                n = put(out, n, window, k, rows[r, POS], first[k] + i - i0, o, end, r - base)
                         if i == i1:
                             break
                         value = at + i - i0 if c == COUNT else coordinates[c, i]
@@ -245,13 +236,14 @@ def complete() -> Any:
                     a = after[d, k]  # of a start that an event has, all ends
                 if c == COUNT and p > 0:
                     w = max(w, -(o // p))  # positions begin at 0
-                from_row = lo if p == 0 else find_on(rows, field, lo, hi, o + w * p + shift)
+                from_row = lo if p == 0 else look(rows[:, field], lo, lo, hi, o + w * p + shift, index, laid)
                 from_event, until = i0, lo
+                where_one_begins = ends == 1 and p > 0 and step % p == 0  # ends another
                 while True:
                     s = o + w * p
                     if s + step > b or s > last_start:
                         break
-                    r = find_on(rows, field, from_row, hi, s + shift)
+                    r = look(rows[:, field], lo, from_row, hi, s + shift, index, laid)
                     from_row = r
                     if c > COUNT:
                         r = max(r, find(rows, POS, lo, hi, seen_from[d, k]))
@@ -263,23 +255,25 @@ def complete() -> Any:
                             break
                         w = (value - size - o) // p + 1
                         continue
-                    least = 1 if a < s else (a - s) // step + 1
-                    if not empty:
+                    least = 1 if a < s + step else (a - s) // step + 1
+                    if value >= s + step and not empty:
                         least = max(least, (value - s) // step + 1)  # ends that its first event is before
                     for j in range(least, ends + 1):
                         e = s + j * step
                         if e > b:
                             break
                         if value < e or empty:
-                            if ends == 1 and p > 0 and step % p == 0:  # where a window ends another begins
-                                until = find_on(rows, field, max(r, until), hi, e + shift)
+                            if where_one_begins:
+                                until = look(rows[:, field], lo, max(r, until), hi, e + shift, index, laid)
                                 stop = rows[until, POS] if until < hi else first[k] + i1 - i0
                             else:
                                 from_event = index_of(c, coordinates, i0 if ends > 1 else from_event, i1, i0, at, e)
                                 stop = first[k] + from_event - i0
-                            n = put(out, n, d, k, rows[r, POS] if value < e else stop, stop, s, e, r - base)
+                            n = put(out, n, window, k, rows[r, POS] if value < e else stop, stop, s, e, r - base)
                     if p == 0:
                         break
+                    if until > lo and step == p:  # the next one begins where this one ends
+                        from_row = until
                     w += 1
         return n
 
@@ -292,25 +286,31 @@ def keep_from() -> Any:
     ends after the horizon may still need, a horizon for each measure and key."""
 
     def keep(specs: Any, skipped: Any, horizon: Any, directory: Any, rows: Any, upto: Any) -> Any:
-        for d in range(specs.shape[0]):
-            o, p, size, c = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP] * specs[d, ENDS], specs[d, MEASURE]
-            field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
-            for k in range(len(upto)):
-                base, h = directory[k, BASE], horizon[c, k]
-                shift = skipped[d, k] if c == COUNT else 0
-                if c == COUNT:
-                    h -= shift
-                start = o
-                if p > 0 and h > LONG_AGO + size:
-                    start = o + ((h - size - o) // p + 1) * p
-                elif p > 0:
-                    start = h
-                elif size > 0 and o + size <= h:
-                    continue
-                if c == COUNT and p > 0:
-                    start = max(start, o % p)  # positions begin at 0
-                r = find_on(rows, field, base + directory[k, LO], base + directory[k, HI], start + shift)
-                upto[k] = min(upto[k], r - base)
+        for k in range(len(upto)):
+            lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
+            if lo == hi:
+                continue
+            for c in range(horizon.shape[0]):
+                earliest = NEVER
+                for d in range(specs.shape[0]):
+                    if specs[d, MEASURE] != c:
+                        continue
+                    o, p, size = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP] * specs[d, ENDS]
+                    shift = skipped[d, k] if c == COUNT else 0
+                    h = horizon[c, k] - shift
+                    start = o
+                    if p > 0 and h > LONG_AGO + size:
+                        start = o + ((h - size - o) // p + 1) * p
+                    elif p > 0:
+                        start = h
+                    elif size > 0 and o + size <= h:
+                        continue
+                    if c == COUNT and p > 0:
+                        start = max(start, o % p)  # positions begin at 0
+                    earliest = min(earliest, start + shift)
+                if earliest != NEVER:
+                    field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
+                    upto[k] = min(upto[k], find(rows, field, lo, hi, earliest) - directory[k, BASE])
 
     return compiled(keep)
 
@@ -344,7 +344,7 @@ def write() -> Any:
             here, end = at, at + count
             while True:
                 next_slice = rows[r + 1, POS] if r + 1 < hi else NEVER
-                next_stop = windows[order[w], STOP] if w < last_window else NEVER
+                next_stop = windows[STOP, order[w]] if w < last_window else NEVER
                 upto = min(end, next_slice, next_stop)
                 if upto > here and r >= lo:
                     i = row_of[k] + here - at
@@ -355,10 +355,10 @@ def write() -> Any:
                     program[n, 4] = 1 if rows[r, POS] == here else 0
                     n += 1
                 here = max(here, upto)
-                while w < last_window and windows[order[w], STOP] <= here:
+                while w < last_window and windows[STOP, order[w]] <= here:
                     window = order[w]
-                    begin, p, q = windows[window, BEGIN], windows[window, ROW], r + 1 - base
-                    if begin >= windows[window, STOP]:
+                    begin, p, q = windows[BEGIN, window], windows[ROW, window], r + 1 - base
+                    if begin >= windows[STOP, window]:
                         p = q
                     elif p < 0:
                         p = find(rows, POS, lo, r + 1, begin) - base
@@ -397,9 +397,9 @@ def begin_times() -> Any:
 
     def times(windows: Any, directory: Any, rows: Any, out: Any) -> Any:
         for i in range(len(out)):
-            k = windows[i, KEY]
+            k = windows[KEY, i]
             base = directory[k, BASE]
-            r = find(rows, POS, base + directory[k, LO], base + directory[k, HI], windows[i, BEGIN])
+            r = find(rows, POS, base + directory[k, LO], base + directory[k, HI], windows[BEGIN, i])
             out[i] = rows[r, FIRST]
 
     return compiled(times)

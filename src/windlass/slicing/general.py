@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels import compiled
+from windlass.kernels import compiled, prefetch
 from windlass.slicing.cutty import EMIT_EMPTY, ENDS, ORIGIN, PERIOD, STEP
 from windlass.slicing.edges import LONG_AGO, NEVER, last_edge, next_edge
 from windlass.slicing.instructions import ANSWER, FOLD, MERGE, REPAIR
 from windlass.slicing.slices import (
+    AHEAD,
     BARRIER,
     BASE,
     BORN,
@@ -55,20 +56,37 @@ WINDOW, OWNER, FROM, UPTO, LOW, HIGH, ALTERED, KNOWN = range(8)
 
 @cache
 def cut() -> Any:
-    """`cut(key, first, latest, progressions, edges, gap, out)`: the slices of a batch in order. Returns how many.
+    """`cut(key, ts, latest, progressions, edges, gap, out)`: the slices of a batch in order. Returns how many there are
+    and writes as many as `out` has room for.
 
-    A row is an event, or events of one cell that were put together elsewhere: from `first` to `latest`.
+    A row is an event; or, if there is `latest`, events of one cell that were put together elsewhere, from `ts` to that.
     """
+
+    def stop_of(key: Any, ts: Any, i: Any, end: Any) -> Any:
+        """The first row after i that is of another key or not before the end, found in steps that double."""
+        k, lo, step = key[i], i, 1
+        while lo + step < len(ts) and key[lo + step] == k and ts[lo + step] < end:
+            lo += step
+            step *= 2
+        hi = min(len(ts), lo + step)
+        lo += 1
+        while lo < hi:
+            middle = (lo + hi) >> 1
+            if key[middle] == k and ts[middle] < end:
+                lo = middle + 1
+            else:
+                hi = middle
+        return lo
 
     def cut_batch(key: Any, ts: Any, latest: Any, progressions: Any, edges: Any, gap: Any, out: Any) -> Any:
         n, i = 0, 0
-        lo = 0
+        lo, before = 0, -1
         while i < len(ts):
             k, first = key[i], ts[i]
             if len(edges) == 0:
                 start, end = last_edge(progressions, first), next_edge(progressions, first)
             else:
-                if n > 0 and out[n - 1, KEY] == k:
+                if before == k:
                     while lo < len(edges) and edges[lo] <= first:
                         lo += 1
                 else:
@@ -81,19 +99,26 @@ def cut() -> Any:
                             hi = middle
                 start = edges[lo - 1] if lo > 0 else last_edge(progressions, first)
                 end = edges[lo] if lo < len(edges) else next_edge(progressions, first)
-            j, last = i + 1, latest[i]
-            while j < len(ts) and key[j] == k and ts[j] < end and ts[j] - last <= gap:
-                last = max(last, latest[j])
-                j += 1
-            out[n, KEY] = k
-            out[n, CELL_START] = start
-            out[n, CELL_END] = end
-            out[n, EARLIEST] = first
-            out[n, LATEST] = last
-            out[n, ROW] = i
-            out[n, STOP_ROW] = j
+            if gap == NEVER:
+                j = stop_of(key, ts, i, end)
+            else:
+                j = i + 1
+                while j < len(ts) and key[j] == k and ts[j] < end and ts[j] - ts[j - 1] <= gap:
+                    j += 1
+            last = ts[j - 1]
+            if len(latest) > 0:
+                for row in range(i, j):
+                    last = max(last, latest[row])
+            if n < out.shape[0]:
+                out[n, KEY] = k
+                out[n, CELL_START] = start
+                out[n, CELL_END] = end
+                out[n, EARLIEST] = first
+                out[n, LATEST] = last
+                out[n, ROW] = i
+                out[n, STOP_ROW] = j
             n += 1
-            i = j
+            i, before = j, k
         return n
 
     return compiled(cut_batch)
@@ -139,6 +164,12 @@ def settle() -> Any:
     ) -> Any:
         n = 0
         for d in range(count):
+            if d + AHEAD < count:
+                prefetch(directory, slices[d + AHEAD, KEY])
+                k = slices[d + AHEAD // 2, KEY]
+                r = directory[k, BASE] + directory[k, HI]
+                prefetch(rows, r - 1)
+                prefetch(rows, r)
             k, first, last = slices[d, KEY], slices[d, EARLIEST], slices[d, LATEST]
             base = directory[k, BASE]
             lo, hi = base + directory[k, LO], base + directory[k, HI]
@@ -274,6 +305,8 @@ def due() -> Any:
             empty = specs[d, EMIT_EMPTY] and p > 0
             size = ends * step
             for k in range(directory.shape[0]):
+                if k + AHEAD < directory.shape[0]:
+                    prefetch(rows, directory[k + AHEAD, BASE] + directory[k + AHEAD, LO])
                 base = directory[k, BASE]
                 lo, hi = base + directory[k, LO], base + directory[k, HI]
                 if lo == hi and not empty:

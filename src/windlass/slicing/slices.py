@@ -20,16 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels import compiled
+from windlass.kernels import compiled, prefetch, unsigned
 
 START, END, FIRST, LAST, POS, SLOT, BORN, CHANGED = range(8)
-BARRIER = 8  # sessions with a gap up to this do not reach from here to the slice before
-MEASURES = 9  # values of other measures at the slice's first event follow
+BARRIER = POS  # of general slices, which have no position: sessions with a gap up to this do not reach the slice before
+MEASURES = 8  # values of other measures at the slice's first event follow
 
 BASE, LO, HI, CAPACITY, CLEAN = range(5)  # of a directory entry; CLEAN: the tree is right for rows before it
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 _SMALLEST = 2
+AHEAD = 32  # keys, for what is prefetched: of many, each one's slices lie elsewhere
 
 
 class Slices:
@@ -59,7 +60,7 @@ class Slices:
             return
         needed = int(_room()(self.directory, keys, more))
         if self.top + needed > len(self.rows):
-            self._compact(needed)
+            self._grow(needed)
         self.top = int(_make_room()(self.directory, self.rows, keys, more, self.top))
         self._reserve_slots(int(more.sum()))
 
@@ -72,11 +73,15 @@ class Slices:
             free[grown : grown + self.free_count] = self.free[: self.free_count]
             self.free, self.free_count, self.slots = free, self.free_count + grown, self.slots + grown
 
-    def _compact(self, more: int) -> None:
-        """Move all runs to a new matrix, without the room that moving runs have left behind."""
+    def _grow(self, more: int) -> None:
+        """Copy all rows to a larger matrix; run by run, if moving runs have left much room behind."""
         live = int((self.directory[:, CAPACITY]).sum())
-        rows = np.empty((max(2 * (live + more), 64), self.rows.shape[1]), np.int64)
-        self.top = int(_move_runs()(self.directory, self.rows, rows))
+        rows = np.empty((max(4 * (live + more), 64), self.rows.shape[1]), np.int64)  # untouched, they take no memory
+        if self.top < live + live // 2 + more:
+            rows[: self.top] = self.rows[: self.top]
+            self.directory[:, CLEAN] = 0  # what an eager store keeps stays behind
+        else:
+            self.top = int(_move_runs()(self.directory, self.rows, rows))
         self.rows = rows
 
     def evict(self, upto: Integers) -> None:
@@ -116,38 +121,83 @@ class Slices:
         return int(live * self.rows.shape[1] * 8 + self.directory.nbytes)
 
 
-def find(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
-    """The first of the rows lo:hi whose field is at least value, else hi."""
+def position(values: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """The first of lo:hi where the values, which ascend, are at least value; else hi."""
     while lo < hi:
         middle = (lo + hi) >> 1
-        if rows[middle, field] < value:
+        if values[unsigned(middle)] < value:
             lo = middle + 1
         else:
             hi = middle
     return lo
 
 
-def find_on(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
-    """As `find`, but look first where the value would be if the rows were spread evenly, then around there in steps
-    that double. Slices of busy streams are spread evenly enough for a few steps, and any others still take O(log n)."""
+def position_on(values: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """As `position`, but look first where the value would be if they were spread evenly, then around there in steps
+    that double. Busy streams are spread evenly enough for a few steps, and any others still take O(log n)."""
     if hi - lo < 16:
-        return find(rows, field, lo, hi, value)
-    low, high = rows[lo, field], rows[hi - 1, field]
+        return position(values, lo, hi, value)
+    low, high = values[unsigned(lo)], values[unsigned(hi - 1)]
     if value <= low:
         return lo
     if value > high:
         return hi
     guess = min(hi - 1, lo + int((value - low) * (float(hi - 1 - lo) / (high - low))))
     step = 1
-    if rows[guess, field] < value:
-        while guess + step < hi and rows[guess + step, field] < value:
+    if values[unsigned(guess)] < value:
+        while guess + step < hi and values[unsigned(guess + step)] < value:
             guess += step
             step *= 2
-        return find(rows, field, guess + 1, min(hi, guess + step + 1), value)
-    while guess - step >= lo and rows[guess - step, field] >= value:
+        return position(values, guess + 1, min(hi, guess + step + 1), value)
+    while guess - step >= lo and values[unsigned(guess - step)] >= value:
         guess -= step
         step *= 2
-    return find(rows, field, max(lo, guess - step), guess, value)
+    return position(values, max(lo, guess - step), guess, value)
+
+
+NOT_LAID = -1
+
+
+def lay(values: Any, lo: Any, hi: Any, index: Any) -> Any:
+    """Lay out lo:hi by what the values range over, for many that are looked for: index[i] becomes the first in the i-th
+    of equal stretches. Returns the logarithm of a stretch's length, which `look` needs."""
+    least, range_, stretch = values[lo], values[hi - 1] - values[lo], 0
+    while range_ >> stretch > len(index) - 2:
+        stretch += 1
+    r = lo
+    for i in range((range_ >> stretch) + 1):
+        while values[unsigned(r)] < least + (i << stretch):
+            r += 1
+        index[i] = r
+    index[(range_ >> stretch) + 1] = hi
+    return stretch
+
+
+def look(values: Any, lo: Any, at: Any, hi: Any, value: Any, index: Any, stretch: Any) -> Any:
+    """As `position_on` of at:hi, in lo:hi as they were laid out, if they were."""
+    if stretch == NOT_LAID:
+        return position_on(values, at, hi, value)
+    if at == hi or value <= values[unsigned(at)]:
+        return at
+    if value > values[unsigned(hi - 1)]:
+        return hi
+    i = (value - values[unsigned(lo)]) >> stretch
+    r, stop = index[unsigned(i)], index[unsigned(i + 1)]
+    if stop - r > 8:
+        return position_on(values, max(r, at), stop, value)
+    while values[unsigned(r)] < value:
+        r += 1
+    return r
+
+
+def find(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """The first of the rows lo:hi whose field is at least value, else hi."""
+    return position(rows[:, field], lo, hi, value)
+
+
+def find_on(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """As `find`, for fields that are spread evenly."""
+    return position_on(rows[:, field], lo, hi, value)
 
 
 def _power_of_two(n: Any) -> Any:
@@ -169,6 +219,8 @@ def _room() -> Any:
     def room(directory: Any, keys: Any, more: Any) -> Any:
         total = 0
         for i in range(len(keys)):
+            if i + AHEAD < len(keys):
+                prefetch(directory, keys[i + AHEAD])
             entry = directory[keys[i]]
             if not _fits(entry, more[i]):
                 total += _power_of_two(entry[HI] - entry[LO] + more[i])
@@ -209,7 +261,7 @@ def _move_runs() -> Any:
                 for field in range(rows.shape[1]):
                     moved[top + j, field] = rows[entry[BASE] + j, field]
             entry[BASE] = top
-            entry[CLEAN] = 0  # the tree stays behind
+            entry[CLEAN] = 0
             top += entry[CAPACITY]
         return top
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels import compiled
+from windlass.kernels import compiled, unsigned
 
 Array = np.ndarray[Any, Any]
 _BITS = 11
@@ -20,9 +20,9 @@ _BITS = 11
 def order_of(key: Array, ts: Array, seq: Array, keys: int) -> Array | None:
     """The permutation that sorts by (key, ts, seq); None if there is nothing to do.
 
-    `seq` ascends with arrival unless the user gave a column, so it is only looked at where it does not.
+    `seq` is only looked at where it does not ascend; empty, it does.
     """
-    if len(ts) < 2 or _sorted()(key, ts, seq):
+    if len(ts) < 2 or (is_ascending(ts) if keys == 1 and len(seq) == 0 else _sorted()(key, ts, seq)):
         return None
     order = np.arange(len(ts))
     if not is_ascending(seq):
@@ -68,6 +68,26 @@ def by(values: Array, order: Array) -> Array:
     return order
 
 
+def extent(values: Array) -> tuple[int, int, bool]:
+    """The least and the greatest value, and whether they ascend, in one pass."""
+    least, greatest, ascending = _extent()(values)
+    return int(least), int(greatest), bool(ascending)
+
+
+@cache
+def _extent() -> Any:
+    def extent(values: Any) -> Any:
+        least = greatest = values[0]
+        descents = 0  # counted, not looked for: so that a step of the loop takes several values
+        for i in range(1, len(values)):
+            value = values[unsigned(i)]
+            least, greatest = min(least, value), max(greatest, value)
+            descents += value < values[unsigned(i - 1)]
+        return least, greatest, descents == 0
+
+    return compiled(extent)
+
+
 @cache
 def _sorted() -> Any:
     def in_order(key: Any, ts: Any, seq: Any) -> Any:
@@ -75,7 +95,7 @@ def _sorted() -> Any:
             if key[i] != key[i - 1]:
                 if key[i] < key[i - 1]:
                     return False
-            elif ts[i] < ts[i - 1] or (ts[i] == ts[i - 1] and seq[i] < seq[i - 1]):
+            elif ts[i] < ts[i - 1] or (len(seq) > 0 and ts[i] == ts[i - 1] and seq[i] < seq[i - 1]):
                 return False
         return True
 
@@ -85,10 +105,10 @@ def _sorted() -> Any:
 @cache
 def _is_ascending() -> Any:
     def ascending(values: Any) -> Any:
-        in_order = True
+        descents = 0
         for i in range(1, len(values)):
-            in_order = in_order and values[i] >= values[i - 1]
-        return in_order
+            descents += values[unsigned(i)] < values[unsigned(i - 1)]
+        return descents == 0
 
     return compiled(ascending)
 
