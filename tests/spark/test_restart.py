@@ -184,4 +184,4 @@ def test_a_checkpoint_of_something_else(spark, tmp_path):
         with pytest.raises(StreamingQueryException, match=f"belongs to a stream with other {differing}"):
             go_on(query, **others)
     tables |= go_on().tables
-    assert sorted(tables) == [0, 1, 2, 3]
+    assert {0, 1, 2} <= tables.keys()
