@@ -87,9 +87,10 @@ def _with_times(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[s
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        table = pa.Table.from_batches([batch])
+        # By place: Spark's own function cannot name columns with dots, so they come under other names.
+        table = pa.Table.from_batches([batch]).rename_columns(job.schema.names)
         if table.schema != job.schema:
-            table = table.select(job.schema.names).cast(job.schema)
+            table = table.cast(job.schema)
         if table[job.time].null_count:
             yield REFUSED, table.filter(pc.is_null(table[job.time]))
             table = table.filter(pc.is_valid(table[job.time]))

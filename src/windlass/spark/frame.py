@@ -34,6 +34,10 @@ class Frame:
         # What is worked out here, on the driver, travels to the workers.
         _ = job.fingerprint, job.ships_events, self.schema
 
+    @property
+    def queries(self) -> list[str]:
+        return [query.name for query in self.job.queries]
+
     @cached_property
     def layout(self) -> pa.Schema:
         """The mixed table, as Windlass would have it."""
@@ -42,7 +46,9 @@ class Frame:
         time = time if pa.types.is_integer(time) else pa.timestamp("us", getattr(time, "tz", None))
         fields = [("reason", pa.string()), ("events", pa.int64()), ("first", time), ("last", time)]
         late = pa.struct([*fields, ("row", pa.struct(list(job.schema)))])
-        return job.operator().finish().schema.append(pa.field(LATE, late))
+        results = job.operator().finish().schema
+        names = [f.name for f in results if f.name not in self.queries]
+        return pa.schema([*(results.field(n) for n in (*names, *self.queries)), pa.field(LATE, late)])
 
     @cached_property
     def spark_schema(self) -> StructType:
@@ -60,7 +66,7 @@ class Frame:
         return to_arrow_schema(self.spark_schema, timezone="UTC")
 
     def of_results(self, results: Results) -> pa.Table:
-        table = results.to_arrow()
+        table = results.to_arrow().select(self.layout.names[:-1])
         return self._fitted([*table.columns, pa.nulls(table.num_rows, self.layout.field(LATE).type)], table.num_rows)
 
     def of_late(self, table: pa.Table) -> pa.Table:

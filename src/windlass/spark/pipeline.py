@@ -66,7 +66,7 @@ def shared_windows(
     if isinstance(events, ParquetEvents):
         blocks = events.blocks(job)
     else:
-        needed = events.select(*(F.col(_quoted(n)) for n in job.schema.names))
+        needed = events.select(*(F.col(_quoted(n)).alias(str(i)) for i, n in enumerate(job.schema.names)))
         blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming), CUT_SCHEMA)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
@@ -192,6 +192,10 @@ def _job(
     spark = events.sparkSession
     names = () if key is None else (key,) if isinstance(key, str) else tuple(key)
     asked = check_queries(queries, names)
+    if not asked:
+        raise InvalidArgument(
+            "there are no queries; give one, such as Query('n', Tumbling('1m'), agg.count())"
+        )
     _check_names(asked, names)
     if late not in ("slices", "rows"):
         raise InvalidArgument(f"late is 'slices' or 'rows', got {late!r}")
