@@ -193,9 +193,7 @@ def _job(
     names = () if key is None else (key,) if isinstance(key, str) else tuple(key)
     asked = check_queries(queries, names)
     if not asked:
-        raise InvalidArgument(
-            "there are no queries; give one, such as Query('n', Tumbling('1m'), agg.count())"
-        )
+        raise InvalidArgument("there are no queries; give one, such as Query('n', Tumbling('1m'), agg.count())")
     _check_names(asked, names)
     if late not in ("slices", "rows"):
         raise InvalidArgument(f"late is 'slices' or 'rows', got {late!r}")
