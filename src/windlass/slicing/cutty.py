@@ -191,7 +191,7 @@ def complete() -> Any:
                 oldest = begun[d, k] if empty else earliest[c, k]
                 if latest[c, k] < oldest or (lo == hi and not empty):
                     continue
-                if stretch == NOT_LAID and 32 * (n - found) > hi - lo:  # so many that it pays
+                if stretch == NOT_LAID and 32 * (n - found) > hi - lo > 0:  # so many that it pays
                     stretch = lay(rows[:, FIRST], lo, hi, index)
                 laid = stretch if c == TIME else NOT_LAID
                 shift = skipped[d, k] if c == COUNT else 0
