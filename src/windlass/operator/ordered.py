@@ -396,7 +396,8 @@ class Ordered:
             upto[COUNT, : len(first)] = first + np.diff(offsets)
         upto[2:] = NEVER if partial else self.latest[2:]
         out = np.empty((TOLD, self.room), np.int64)
-        index = np.empty(2 * int((self.slices.directory[:, HI] - self.slices.directory[:, LO]).max()) + 2, np.int64)
+        longest = int((self.slices.directory[:, HI] - self.slices.directory[:, LO]).max(initial=0))
+        index = np.empty(2 * longest + 2, np.int64)
         arguments = (
             self.specs,
             offsets,
