@@ -56,6 +56,8 @@ def test_filters_partition_columns_and_columns_that_some_files_lack(spark: Spark
             pq.write_table(made, tmp_path / f"day={day}" / f"{part}.parquet")
     assert same_as_spark(spark, tmp_path, ["day", "k"]) > 50
     assert same_as_spark(spark, tmp_path, "k", pc.field("v") >= 50, "v >= 50") > 20
+    first = pc.field("day") == datetime.date(2024, 1, 1)
+    assert same_as_spark(spark, tmp_path, "k", first & (pc.field("v") < 50), "day = '2024-01-01' and v < 50") > 20
 
 
 def test_int96_and_times_without_a_zone(spark: SparkSession, tmp_path: Path) -> None:

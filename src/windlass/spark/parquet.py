@@ -111,7 +111,8 @@ class ParquetEvents:
         files = self._files()
         partitioned = [name for name in files.columns if name not in _FILE_COLUMNS]
         chosen = files.select("path", *(F.col(f"`{name}`") for name in partitioned))
-        read = _read_and_cut(job, self.where, set(partitioned), heartbeat=self.isStreaming)
+        reading = _Reading(arrow_schema(self, self.columns), tuple(partitioned), self.where)
+        read = _read_and_cut(job, reading, heartbeat=self.isStreaming)
         if not self.isStreaming:
             return chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp").drop(GREATEST)
         assert self.watermark is not None
@@ -141,8 +142,17 @@ class ParquetEvents:
         return StructType(base + [f for f in found.schema.fields if f.name not in _FILE_COLUMNS])
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """How files are read."""
+
+    schema: pa.Schema  # all columns there are
+    in_path: tuple[str, ...]  # those that the path tells
+    where: pc.Expression | None
+
+
 def _read_and_cut(
-    job: Job, where: pc.Expression | None, partitioned: set[str], heartbeat: bool
+    job: Job, read: _Reading, heartbeat: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` over rows that are files."""
     cut_rows = cut(job, heartbeat)
@@ -153,7 +163,7 @@ def _read_and_cut(
         def events() -> Iterator[pa.RecordBatch]:
             for batch in files:
                 for file in batch.to_pylist():
-                    for part in _events_of(job, file, where, partitioned):
+                    for part in _events_of(job, file, read):
                         if (latest := _latest(part, job.time)) is not None:
                             greatest[:] = [max([latest, *greatest])]
                         yield part
@@ -181,34 +191,36 @@ def _latest(part: pa.RecordBatch, time: str) -> int | None:
     return int(latest.cast(pa.int64()).as_py()) if pa.types.is_integer(latest.type) else int(latest.value)
 
 
-def _events_of(
-    job: Job, file: dict[str, Any], where: pc.Expression | None, partitioned: set[str]
-) -> Iterator[pa.RecordBatch]:
+def _events_of(job: Job, file: dict[str, Any], read: _Reading) -> Iterator[pa.RecordBatch]:
     """The rows of a file, with the columns and types that Spark would give them."""
-    in_path = {name: file[name] for name in partitioned}
-    options = ds.ParquetFragmentScanOptions()
-    form = ds.ParquetFileFormat(default_fragment_scan_options=options, coerce_int96_timestamp_unit="us")
+    in_path = {name: file[name] for name in read.in_path}
+    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     filesystem, name = pa.fs.FileSystem.from_uri(file["path"])
     dataset = ds.dataset(name, format=form, filesystem=filesystem)
-    own = [n for n in job.schema.names if n not in in_path and n in dataset.schema.names]
-    scan = dataset.scanner(columns=own, filter=where, use_threads=False, batch_size=1 << 17)
+    there = dataset.schema.names
+    lacking = [field for field in read.schema if field.name not in there and field.name not in in_path]
+    dataset = dataset.replace_schema(pa.schema([*dataset.schema, *lacking]))
+    # The file itself cannot tell what its path says; such a condition waits until that has been added.
+    afterwards = read.where is not None and any(name in str(read.where) for name in in_path)
+    wanted = read.schema if afterwards else job.schema
+    own = [field.name for field in wanted if field.name not in in_path]
+    scan = dataset.scanner(
+        columns=own, filter=None if afterwards else read.where, use_threads=False, batch_size=1 << 17
+    )
     for batch in scan.to_batches():
-        if batch.num_rows:
-            yield _as_spark(batch, job.schema, in_path)
+        found = _as_spark(batch, wanted, in_path)
+        if afterwards:
+            whole = pa.Table.from_batches([found]).filter(read.where).select(job.schema.names)
+            yield from whole.combine_chunks().to_batches()
+        elif found.num_rows:
+            yield found
 
 
 def _as_spark(batch: pa.RecordBatch, schema: pa.Schema, in_path: dict[str, Any]) -> pa.RecordBatch:
     columns = []
     for field in schema:
         if field.name in in_path:
-            value = pa.scalar(in_path[field.name])
-            columns.append(
-                pa.array([in_path[field.name]] * batch.num_rows).cast(field.type)
-                if value.is_valid
-                else pa.nulls(batch.num_rows, field.type)
-            )
-        elif field.name not in batch.schema.names:
-            columns.append(pa.nulls(batch.num_rows, field.type))
+            columns.append(pa.repeat(pa.scalar(in_path[field.name], field.type), batch.num_rows))
         else:
             column = batch.column(field.name)
             columns.append(column if column.type == field.type else column.cast(field.type))
