@@ -125,8 +125,9 @@ class ParquetEvents:
         options = {"pathGlobFilter": "*.parquet", **dict(self.options)}
         if not self.isStreaming:
             files = self.sparkSession.read.format("binaryFile").options(**options).load(list(self.paths))
-            # One row a task: Spark would pack small files together by their size, which says nothing here.
-            return files.repartition(self._tasks(), "path")
+            # In turn: Spark would put small files together by their size, all of them in one task.
+            told = [F.col(f"`{name}`") for name in files.columns if name not in _FILE_COLUMNS]
+            return files.select("path", *told).repartition(self._tasks())
         if len(self.paths) > 1:
             raise InvalidArgument("a stream of files has one path; use a pattern or recursiveFileLookup")
         reader = self.sparkSession.readStream.format("binaryFile").options(**options)
