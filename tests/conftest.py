@@ -21,6 +21,8 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
 
     class OneSession(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else str(super()._split_scope(nodeid))
+            # `test_stages` runs the pipeline's stages without Spark, and long.
+            needs_spark = nodeid.startswith("tests/spark/") and "::test_stages[" not in nodeid
+            return "spark" if needs_spark else str(super()._split_scope(nodeid))
 
     return OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
