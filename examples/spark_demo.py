@@ -96,7 +96,7 @@ def main() -> None:
     print(f"two minutes of {SAMPLE[0]}: {draw(events[SAMPLE[0]], seen[SAMPLE[0]], mark, OUT / 'windows.png')}")
 
     heading("Beside Spark's own sliding window: mean and maximum of 60 s, every second, for each sensor")
-    race(spark, rows // 6, rate)
+    race(spark, rows // 2, rate)
     spark.stop()
     print(f"\nall of this took {time.perf_counter() - BEGAN:.0f} s")
 
@@ -426,8 +426,8 @@ def race(spark: SparkSession, rows: int, rate: int) -> None:
 
     seconds = {}
     for name, run in (("native", native), ("windlass", windlass)):
-        write(run(readings(spark.readStream, rows // 3, rate, outages=False, batches=2)), f"{name}_warm_up")
-        events = readings(spark.readStream, rows, rate, outages=False, batches=4)
+        write(run(readings(spark.readStream, rows // 6, rate, outages=False, batches=1)), f"{name}_warm_up")
+        events = readings(spark.readStream, rows, rate, outages=False, batches=2)
         began = time.perf_counter()
         query = write(run(events), name)
         seconds[name] = time.perf_counter() - began
