@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
@@ -34,7 +34,7 @@ class Entrant:
         return self.rounds / self.seconds
 
 
-def race(entrants: dict[str, Entrant], repetitions: int = 5, patience: float = 2.0, warm: bool = True) -> None:
+def race(entrants: Mapping[str, Entrant], repetitions: int = 5, patience: float = 2.0, warm: bool = True) -> None:
     """Fill in the entrants' times. Who has used up `patience` seconds drops out after three repetitions."""
     with no_collection():
         if warm:

@@ -128,7 +128,8 @@ class Job(Entrant):
     """Something to run whose result rows are counted."""
 
     rows_out: set[int] = field(default_factory=set)
-    progress: list[Any] = field(default_factory=list)
+    progress: list[Any] = field(default_factory=list)  # of the last run, as the next
+    checkpoint_bytes: int = 0
 
 
 def batch(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
@@ -166,7 +167,7 @@ def streaming(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
 
 def compare(jobs: dict[str, Job], repetitions: int = 3) -> None:
     """Race them, and see that all of them give as many rows."""
-    race(jobs, repetitions, patience=float("inf"))  # type: ignore[arg-type]
+    race(jobs, repetitions, patience=float("inf"))
     counts = {name: job.rows_out for name, job in jobs.items()}
     if len(set().union(*counts.values())) != 1:
         raise AssertionError(f"they differ in the number of rows: {counts}")

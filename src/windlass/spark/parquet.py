@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -35,7 +36,7 @@ from windlass.spark.job import Job
 __all__ = ["ParquetEvents", "parquet_events"]
 
 GREATEST = "greatest"  # the greatest event time of a partition, for Spark's watermark
-_TABLES = {"_delta_log": "Delta", "metadata": "Iceberg", ".hoodie": "Hudi"}
+_TABLES = {"_delta_log": "Delta", "metadata/*.metadata.json": "Iceberg", ".hoodie": "Hudi"}
 _FILE_COLUMNS = {
     "path": StringType(),
     "modificationTime": TimestampType(),
@@ -96,7 +97,7 @@ class ParquetEvents:
             return self.given_schema
         try:
             return self.sparkSession.read.options(**dict(self.options)).parquet(*self.paths).schema
-        except Exception as error:
+        except AnalysisException as error:
             raise InvalidArgument(
                 f"the columns of {', '.join(self.paths)} cannot be told: {_first_line(error)}; "
                 "if no file is there yet, give parquet_events a schema"
@@ -111,30 +112,26 @@ class ParquetEvents:
         files = self._files()
         partitioned = [name for name in files.columns if name not in _FILE_COLUMNS]
         chosen = files.select("path", *(F.col(f"`{name}`") for name in partitioned))
+        if not self.isStreaming:
+            # In turn: Spark would put small files together by their size, all of them in one task.
+            chosen = chosen.repartition(max(1, self.sparkSession.sparkContext.defaultParallelism))
         reading = _Reading(arrow_schema(self, self.columns), tuple(partitioned), self.where)
         read = _read_and_cut(job, reading, heartbeat=self.isStreaming)
-        if not self.isStreaming:
-            return chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp").drop(GREATEST)
-        assert self.watermark is not None
         blocks = chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp")
+        if self.watermark is not None and self.isStreaming:
+            blocks = blocks.withWatermark(GREATEST, self.watermark[1])
         # Without the column, Spark does not drop blocks as late: what is late is decided by event.
-        return blocks.withWatermark(GREATEST, self.watermark[1]).drop(GREATEST)
+        return blocks.drop(GREATEST)
 
     def _files(self) -> DataFrame:
         """A row a file: its path, and the values of the partition columns."""
         options = {"pathGlobFilter": "*.parquet", **dict(self.options)}
         if not self.isStreaming:
-            files = self.sparkSession.read.format("binaryFile").options(**options).load(list(self.paths))
-            # In turn: Spark would put small files together by their size, all of them in one task.
-            told = [F.col(f"`{name}`") for name in files.columns if name not in _FILE_COLUMNS]
-            return files.select("path", *told).repartition(self._tasks())
+            return self.sparkSession.read.format("binaryFile").options(**options).load(list(self.paths))
         if len(self.paths) > 1:
             raise InvalidArgument("a stream of files has one path; use a pattern or recursiveFileLookup")
         reader = self.sparkSession.readStream.format("binaryFile").options(**options)
         return reader.schema(self._file_schema()).load(self.paths[0])
-
-    def _tasks(self) -> int:
-        return max(1, self.sparkSession.sparkContext.defaultParallelism)
 
     def _file_schema(self) -> StructType:
         """Of the source of files; a stream has to be told, partition columns included."""
@@ -235,7 +232,7 @@ def _refuse_tables(spark: SparkSession, path: str) -> None:
     root = jvm.org.apache.hadoop.fs.Path(path)
     files = root.getFileSystem(context.hadoopConfiguration())
     for name, kind in _TABLES.items():
-        if files.exists(jvm.org.apache.hadoop.fs.Path(root, name)):
+        if files.globStatus(jvm.org.apache.hadoop.fs.Path(root, name)):
             raise InvalidArgument(
                 f"{path} is a {kind} table: its files alone do not say which rows it has. Read it with Spark, "
                 f"spark.read.format({kind.lower()!r}).load({path!r}), and give that DataFrame to shared_windows"

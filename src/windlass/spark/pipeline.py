@@ -60,7 +60,17 @@ def shared_windows(
 
     `results_of(frame, query)` and `late_of(frame)` are views of the frame.
     """
-    job = _job(events, queries, time, key, sequence, allowed_lateness, key_ttl, late, buckets)
+    job = _job(
+        events,
+        queries,
+        time=time,
+        key=key,
+        sequence=sequence,
+        allowed_lateness=allowed_lateness,
+        key_ttl=key_ttl,
+        late=late,
+        buckets=buckets,
+    )
     frame = Frame(job)
     schema = frame.spark_schema  # also finds whatever is wrong with types
     if isinstance(events, ParquetEvents):
@@ -80,19 +90,7 @@ def shared_windows(
 
 def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query], **options: Any) -> str:
     """What `shared_windows` would do with these arguments, and why."""
-    arguments = {
-        "key": None,
-        "sequence": None,
-        "allowed_lateness": 0,
-        "key_ttl": None,
-        "late": "slices",
-        "buckets": None,
-    }
-    given = arguments | {name: value for name, value in options.items() if name != "name"}
-    unknown = [name for name in given if name not in (*arguments, "time")]
-    if unknown or "time" not in given:
-        raise WrongType(f"explain takes the arguments of shared_windows; {unknown or 'time'} is not right")
-    job = _job(events, queries, *(given[name] for name in ("time", *arguments)))
+    job = _job(events, queries, **{option: value for option, value in options.items() if option != "name"})
     reader = "the workers, with Arrow" if isinstance(events, ParquetEvents) else "Spark, handed over as Arrow batches"
     shipped = "slices, cut and pre-aggregated in each partition"
     if job.ships_events is not None:
@@ -125,7 +123,17 @@ def remaining_windows(
     A batch DataFrame with the columns of `shared_windows`, for the same sink, made with the same arguments (of `events`
     only the schema is looked at). The checkpoint does not change: if the stream goes on, these windows come again.
     """
-    job = _job(events, queries, time, key, sequence, allowed_lateness, key_ttl, late, buckets)
+    job = _job(
+        events,
+        queries,
+        time=time,
+        key=key,
+        sequence=sequence,
+        allowed_lateness=allowed_lateness,
+        key_ttl=key_ttl,
+        late=late,
+        buckets=buckets,
+    )
     spark = events.sparkSession
 
     def variable(name: str) -> DataFrame:
@@ -179,13 +187,14 @@ def _opened(payloads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _job(
     events: Any,
     queries: Any,
+    *,
     time: str,
-    key: Any,
-    sequence: str | None,
-    lateness: Any,
-    ttl: Any,
-    late: Late,
-    buckets: Any,
+    key: Any = None,
+    sequence: str | None = None,
+    allowed_lateness: Any = 0,
+    key_ttl: Any = None,
+    late: Late = "slices",
+    buckets: Any = None,
 ) -> Job:
     if not isinstance(events, DataFrame | ParquetEvents):
         raise WrongType(f"shared_windows takes a Spark DataFrame or parquet_events, got {type(events).__name__}")
@@ -206,7 +215,7 @@ def _job(
         raise InvalidArgument(f"buckets is a positive number, got {buckets!r}")
     needed = _needed(events, asked, time, names, sequence, whole=late == "rows")
     schema = arrow_schema(events, needed)
-    return Job(asked, schema, time, names, sequence, lateness, ttl, late, buckets if names else 1)
+    return Job(asked, schema, time, names, sequence, allowed_lateness, key_ttl, late, buckets if names else 1)
 
 
 def _check_names(queries: Sequence[Query], key: Sequence[str]) -> None:
