@@ -83,7 +83,7 @@ class Union:
 
     def __init__(self, branches: Sequence[Branch], reader: Reader) -> None:
         self.reader, self.branches = reader, branches
-        queries = [query for branch in branches for query in branch.queries]
+        queries = sorted((q for branch in branches for q in branch.queries), key=lambda query: query.name)
         self.plan = Plan([*queries, counting(queries)], reader.unit, False, "lazy", bool(reader.key))
         self.monoids = self.plan.resolve(reader.types)
         self.answers = Answers(self.plan, self.monoids, reader.types)

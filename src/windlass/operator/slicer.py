@@ -42,7 +42,7 @@ class Slicer:
         time: str,
         key: str | Sequence[str] | None = None,
     ) -> None:
-        asked = list(check_queries(queries))
+        asked = sorted(check_queries(queries), key=lambda query: query.name)  # whatever order they came in
         self._queries, self._schema, self._time, self._key = [*asked, counting(asked)], schema, time, key
         self._operator = self._blank()
         if (why := refusal(self._operator)) is not None:
@@ -100,6 +100,6 @@ def refusal(operator: Operator) -> str | None:
             return "an event comes too late for a session by its own time, not by that of its slice"
         if branch.engine is not None:
             for lift in branch.engine.lifts:
-                if any(field.dtype == object for field in lift.monoid.fields):
+                if not lift.retired and any(field.dtype == object for field in lift.monoid.fields):
                     return f"the partials of {lift.aggregate!r} grow with its events"
     return None

@@ -15,6 +15,7 @@ files lack. Refused: tables whose files are not all there is to know (Delta, Ice
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,12 +31,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
+from windlass.spark import ahead
 from windlass.spark.cut import CUT_SCHEMA, cut
 from windlass.spark.job import Job
 
 __all__ = ["ParquetEvents", "parquet_events"]
 
 GREATEST = "greatest"  # the greatest event time of a partition, for Spark's watermark
+_NOW = "__windlass_now"  # when the micro-batch began
 _TABLES = {"_delta_log": "Delta", "metadata/*.metadata.json": "Iceberg", ".hoodie": "Hudi"}
 _FILE_COLUMNS = {
     "path": StringType(),
@@ -111,7 +114,7 @@ class ParquetEvents:
         """The first stage over these files: what `cut` makes of a DataFrame's partitions."""
         files = self._files()
         partitioned = [name for name in files.columns if name not in _FILE_COLUMNS]
-        chosen = files.select("path", *(F.col(f"`{name}`") for name in partitioned))
+        chosen = files.select("path", F.current_timestamp().alias(_NOW), *(F.col(f"`{name}`") for name in partitioned))
         if not self.isStreaming:
             # In turn: Spark would put small files together by their size, all of them in one task.
             chosen = chosen.repartition(max(1, self.sparkSession.sparkContext.defaultParallelism))
@@ -162,6 +165,8 @@ def _read_and_cut(
             for batch in files:
                 for file in batch.to_pylist():
                     for part in _events_of(job, file, read):
+                        if job.max_ahead is not None:
+                            part = ahead.marked_batch(part, job.time, _limit(file[_NOW], job.max_ahead))
                         if (latest := _latest(part, job.time)) is not None:
                             greatest[:] = [max([latest, *greatest])]
                         yield part
@@ -172,6 +177,11 @@ def _read_and_cut(
             yield _with_greatest(row.slice(0, 1), greatest, empty=True)
 
     return read_and_cut
+
+
+def _limit(now: datetime.datetime, max_ahead: Any) -> int:
+    since = now.astimezone(datetime.UTC) - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return since // datetime.timedelta(microseconds=1) + ahead.microseconds(max_ahead)
 
 
 def _with_greatest(row: pa.RecordBatch, greatest: list[int], empty: bool = False) -> pa.RecordBatch:

@@ -23,7 +23,7 @@ from windlass.operator.operator import Operator
 from windlass.spark import state
 from windlass.spark.blocks import packed
 from windlass.spark.frame import Frame
-from windlass.spark.merge import Step, restored, step
+from windlass.spark.merge import Step, change, restored, step
 
 # What goes on to the driver: result rows as blocks, and figures about the bucket for `observe`.
 FIGURES = ("events", "late", "expired", "rows", "slices", "tuples", "keys", "open_windows", "state_bytes")
@@ -69,21 +69,26 @@ class Processor(StatefulProcessor):
         head = self.head.get()
         fingerprint = self.frame.job.fingerprint
         if head is None:
-            token, before, timer, log, size = state.first_token(fingerprint), None, 0, 0, 0
+            token, known, before, timer, log, size = state.first_token(fingerprint), fingerprint, None, 0, 0, 0
         else:
             version, token, known, before, timer, log, size = head
-            state.check(version, known, fingerprint)
+            state.check(version)
             token = bytes(token)
         if not blocks and head is not None and before == watermark:
             return
         kept = _kept.setdefault(fingerprint, state.Kept())
-        operator = kept.take(label, token) or self._restored(size, log)
+        operator = kept.take(label, token)
+        if operator is None:
+            operator = self._restored(self.frame.before(known), size, log)
+        changed = known != fingerprint
+        if changed:
+            change(self.frame.job, operator, milliseconds)
         counted = operator.counters
         done = step(self.frame, operator, blocks, watermark)
         written = state.encode_step(blocks, watermark)
         token = state.token_after(token, written)
         log += len(written)
-        if state.outgrown(log, size):
+        if changed or state.outgrown(log, size):  # the log is one of steps with the same queries
             data = operator.snapshot()
             self.snapshot.update((data,))
             self.log.clear()
@@ -95,12 +100,12 @@ class Processor(StatefulProcessor):
         kept.put(label, token, operator)
         yield self._output(done, counted, operator, log + size, milliseconds)
 
-    def _restored(self, size: int, log: int) -> Operator:
+    def _restored(self, frame: Frame, size: int, log: int) -> Operator:
         snapshot = self.snapshot.get() if size else None
         if size and snapshot is None:
             raise CorruptSnapshot("the state has lost its snapshot; go back to an older checkpoint, or start a new one")
         steps = (bytes(data) for (data,) in self.log.get()) if log else ()
-        return restored(self.frame, None if snapshot is None else bytes(snapshot[0]), steps)
+        return restored(frame, None if snapshot is None else bytes(snapshot[0]), steps)
 
     def _rescheduled(self, timer: int, milliseconds: int) -> int:
         """One timer a bucket, for the next watermark whatever it is."""
