@@ -244,7 +244,7 @@ def test_a_query_with_functions_that_went(spark, tmp_path):
 
     go_on(kept, own)
     files.add(*stream(97, batches=1, size=10))
-    with pytest.raises(StreamingQueryException, match="windows of the query 'own', .*give the query once more"):
+    with pytest.raises(StreamingQueryException, match=r"windows of the query 'own', .*give the query once more"):
         go_on(kept)
     assert go_on(kept, removed=[own]).tables
 

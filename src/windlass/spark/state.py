@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
 
-MAGIC, VERSION = b"WINDLASS STEP", 1
+MAGIC, VERSION = b"WINDLASS STEP", 2
 NO_WATERMARK = -(2**63)
 _DIGEST = 16
 _KEPT = 64  # operators that a worker keeps
