@@ -166,8 +166,8 @@ class _Reading:
 
     def uri(self, file: dict[str, Any]) -> str:
         if self.listed:
-            return self.listed[file["id"]]
-        scheme, path = file["path"].split(":", 1)
+            return self.listed[int(file["id"])]
+        scheme, path = str(file["path"]).split(":", 1)
         return f"{scheme}:{quote(path)}"
 
 
