@@ -1,7 +1,8 @@
-"""A branch: the queries that were registered together, with their plan and the engine that runs it.
+"""A branch: queries that share slices, with their plan and the engine that runs it.
 
-An operator starts with one. A query that is added later begins with the events after the greatest time seen so far,
-so it gets a branch of its own, which sees those events only.
+An operator has one for the queries that need no tuples and one for those that do; a query that looks back over events
+it may refuse has one of its own (see `plan.sharing`). A query that is added later begins with the events after the
+greatest time seen so far, so it gets a branch of its own, which sees those events only.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ class Branch:
         self.engine: Engine | None = None
         self.answers: Answers | None = None
         self.due: list[Rows] = []
+
+    @property
+    def running(self) -> Engine:
+        """The engine, once there is one."""
+        assert self.engine is not None
+        return self.engine
 
     def bound_to(self, unit: str | None) -> Plan:
         return self.plan if self.engine is not None else Plan(self.queries, unit, self.in_order, self.store, self.keyed)

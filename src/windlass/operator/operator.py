@@ -26,7 +26,7 @@ from windlass.operator.branch import Branch
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
 from windlass.operator.forgetting import Lifetimes, worth_dropping
 from windlass.operator.keys import KeyIndex
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Plan, sharing
 from windlass.operator.query import Query, check_queries
 from windlass.operator.results import Results
 from windlass.operator.slice_table import SliceTable, Union
@@ -75,8 +75,10 @@ class Operator:
         self._key_ttl = None if key_ttl is None else _checked_length("key_ttl", key_ttl, 1)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
-        self._branches = [Branch(list(check_queries(queries, names)), self._in_order, store, bool(names))]
-        self._check_ttl(self._branches[0])
+        groups = sharing(check_queries(queries, names), self._in_order)
+        self._branches = [Branch(group, self._in_order, store, bool(names)) for group in groups]
+        for branch in self._branches:
+            self._check_ttl(branch)
         self._lifetimes = Lifetimes()
         self._watermark = LONG_AGO
         self._greatest = LONG_AGO  # event time
@@ -210,19 +212,17 @@ class Operator:
             self._take_rows(tuples, events, i, min(i + chunk, stop))
 
     def _take_rows(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
-        if len(self._branches) == 1 and (
-            self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop])
-        ):
-            engine = self._branches[0].engine
-            if engine is not None and self._branches[0].since == LONG_AGO:  # the common case: all are in time
-                part = tuples[0] if stop - begin == len(events) else tuples[0].take(slice(begin, stop))
-                engine.take(part, np.zeros(stop - begin, np.bool_), None)
-                return
+        parts = tuples if stop - begin == len(events) else [whole.take(slice(begin, stop)) for whole in tuples]
+        if self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop]):
+            for branch, part in zip(self._branches, parts, strict=True):
+                if branch.since != LONG_AGO:
+                    part = part.take(np.flatnonzero(part.ts > branch.since))
+                if len(part):
+                    branch.running.take(part, np.zeros(len(part), np.bool_), None)
+            return
         refused, late_any = np.ones(stop - begin, np.bool_), np.zeros(stop - begin, np.bool_)
-        for branch, whole in zip(self._branches, tuples, strict=True):
-            engine = branch.engine
-            assert engine is not None
-            part = whole if stop - begin == len(whole) else whole.take(slice(begin, stop))
+        for branch, part in zip(self._branches, parts, strict=True):
+            engine = branch.running
             seen = np.arange(len(part))
             if branch.since != LONG_AGO:
                 seen = np.flatnonzero(part.ts > branch.since)

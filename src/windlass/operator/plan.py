@@ -6,7 +6,7 @@ one's contains are read from that (avg holds a sum and a count). `explain` says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -233,10 +233,7 @@ class Plan:
                 self.store,
                 self.keyed,
             )
-            note = ""
-            if self.stores_tuples.yes and not left.stores_tuples.yes:
-                note = "\n  (tuples are still kept: a query that was removed needed them)"
-            return left.explain() + note
+            return left.explain()
         q, f, k = len(self.queries), len(self.findings), len(self.kept)
         wanted = sum(len(query.aggregates) for query in self.queries)
         lines = [
@@ -293,6 +290,20 @@ class Plan:
         if self.in_order:
             return "Cutty: slices begin where windows begin"
         return "Cutty on events put in order, again from the first change when one comes late"
+
+
+def sharing(queries: Iterable[Query], in_order: bool) -> list[list[Query]]:
+    """Which queries are planned together: those that share slices.
+
+    Those that need tuples are apart from those that do not. Out of order, what a query refuses as too late does not
+    exist for it; the slices of one that may look back over such events are its own.
+    """
+    groups: dict[Any, list[Query]] = {}
+    for query in queries:
+        keeps = store_tuples(_workloads(query), in_order).yes
+        apart = keeps and not in_order and query.window.looks_back
+        groups.setdefault(query.window if apart else keeps, []).append(query)
+    return list(groups.values())
 
 
 _LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within 64 bits
