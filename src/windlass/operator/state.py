@@ -59,6 +59,7 @@ from windlass.slicing.slices import (
     CAPACITY,
     CHANGED,
     END,
+    ENTRY,
     FIRST,
     HI,
     LAST,
@@ -68,6 +69,7 @@ from windlass.slicing.slices import (
     SLOT,
     START,
     Slices,
+    lines,
 )
 from windlass.stores.objects import decode, encode
 from windlass.windows.predicate import Predicate
@@ -619,8 +621,10 @@ class _Taken:
             raise CorruptSnapshot("the slices of the snapshot do not add up")
         base, starts = np.cumsum(capacity) - capacity, np.cumsum(sizes) - sizes
         s.top = int(capacity.sum())
-        s.directory = np.column_stack([base, lo, hi, capacity, np.zeros_like(lo)])  # no tree is right yet
-        s.rows = np.zeros((s.top, s.rows.shape[1]), np.int64)
+        s.directory, s.rows = lines(len(lo), ENTRY), lines(s.top, s.rows.shape[1])
+        s.directory[:] = 0  # no tree is right yet
+        for word, values in ((BASE, base), (LO, lo), (HI, hi), (CAPACITY, capacity)):
+            s.directory[:, word] = values
         at = np.arange(n) + np.repeat(base + lo - starts, sizes)
         s.rows[at[:, np.newaxis], used] = live
         s.rows[at, SLOT] = np.arange(n)

@@ -24,10 +24,10 @@ import numpy as np
 from windlass.aggregates import evaluation
 from windlass.aggregates.evaluation import Events
 from windlass.aggregates.monoid import Columns, Monoid
-from windlass.kernels import accessors, unsigned
+from windlass.kernels import accessors, prefetcher, unsigned
 from windlass.slicing import blocks, tree
 from windlass.slicing.instructions import ABSORB, FOLD, MERGE, REPAIR
-from windlass.slicing.slices import SLOT
+from windlass.slicing.slices import AHEAD, SLOT
 
 Function = Callable[..., Any]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -53,7 +53,7 @@ def _kernel(m: Monoid) -> Function:
 
 def _compiled_kernel(m: Monoid) -> Function:
     combine, identity, lift = m.combine, m.identity, m.lift
-    load, store = accessors(m.fields)
+    (load, store), bring = accessors(m.fields), prefetcher(len(m.fields))
     load_event, _ = accessors(tuple(evaluation.value_field(t) for t in m.inputs))
     repair, answer = _store(m).repairing(m), _answer(m)
 
@@ -73,6 +73,8 @@ def _compiled_kernel(m: Monoid) -> Function:
         for t in range(program.shape[0]):
             op, a, b = program[t, 0], program[t, 1], program[t, 2]
             if op == FOLD:
+                if t + AHEAD < program.shape[0]:
+                    bring(pool, program[t + AHEAD, 1])  # of many keys, each slot lies elsewhere
                 stop, fresh = program[t, 3], program[t, 4]
                 if len(events[1]) > 0:
                     acc = identity() if fresh else load(pool, a)
