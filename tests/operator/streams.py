@@ -102,6 +102,7 @@ TYPES: dict[str, st.SearchStrategy[Any]] = {
     "time": measured("time"),
     "count": measured("count"),
     "column": measured("km"),
+    "fractions": measured("miles"),
     "session": st.builds(Session, st.integers(1, 8)),
     "punctuation": st.builds(Punctuation, named),
     "frame": st.builds(ThresholdFrame, named, st.integers(1, 3)),

@@ -20,10 +20,11 @@ from windlass.operator.emitted import Rows
 from windlass.operator.engine import Engine, engine_for, no_rows
 from windlass.operator.events import Events
 from windlass.operator.lift import Lift
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Plan, as_measure
 from windlass.operator.query import Query
 from windlass.operator.tuples import Tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.techniques import Technique
 
 Array = np.ndarray[Any, Any]
 
@@ -31,9 +32,18 @@ Array = np.ndarray[Any, Any]
 class Branch:
     """Queries that share slices."""
 
-    def __init__(self, queries: list[Query], in_order: bool, store: str, keyed: bool, since: int = LONG_AGO) -> None:
+    def __init__(
+        self,
+        queries: list[Query],
+        in_order: bool,
+        store: str,
+        keyed: bool,
+        technique: Technique = "auto",
+        since: int = LONG_AGO,
+    ) -> None:
         self.queries, self.in_order, self.store, self.keyed, self.since = queries, in_order, store, keyed, since
-        self.plan = Plan(queries, "us", in_order, store, keyed)  # until the first batch tells the stream's unit
+        self.technique = technique
+        self.plan = self._planned("us")  # until the first batch tells the stream's unit
         self.engine: Engine | None = None
         self.answers: Answers | None = None
         self.due: list[Rows] = []
@@ -44,8 +54,11 @@ class Branch:
         assert self.engine is not None
         return self.engine
 
+    def _planned(self, unit: str | None) -> Plan:
+        return Plan(self.queries, unit, self.in_order, self.store, self.keyed, self.technique)
+
     def bound_to(self, unit: str | None) -> Plan:
-        return self.plan if self.engine is not None else Plan(self.queries, unit, self.in_order, self.store, self.keyed)
+        return self.plan if self.engine is not None else self._planned(unit)
 
     def tuples(self, plan: Plan, events: Events, ids: Array, arrivals: int) -> Tuples:
         """The columns that the plan reads. Events that are not kept need no number of their own."""
@@ -57,14 +70,8 @@ class Branch:
             tuples.columns[name] = column.values
             if column.valid is not None:
                 tuples.valid[name] = column.valid
-        for name in plan.window_columns:
-            values = events.measure(name) if name in plan.measures else _numbers(events, name)
-            if name in tuples.columns and tuples.columns[name].dtype != values.dtype:
-                raise WrongType(
-                    f"column {name!r} is aggregated as {tuples.columns[name].dtype}, but as the measure of a window it "
-                    f"has to be {values.dtype}; cast it"
-                )
-            tuples.columns[name] = values
+        tuples.columns |= {name: _numbers(events, name) for name in plan.given_columns}
+        tuples.columns |= {as_measure(name): events.measure(name) for name in plan.measures}
         return tuples
 
     def install(
@@ -101,7 +108,7 @@ class Branch:
             return
         self.queries = left
         if self.engine is None or self.answers is None:
-            self.plan = Plan(left, self.plan.unit, self.in_order, self.store, self.keyed)
+            self.plan = self._planned(self.plan.unit)
             return
         self.plan.removed.add(name)
         self.answers.keep(left)

@@ -33,6 +33,7 @@ from windlass.operator.slice_table import SliceTable, Union
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.slicing.techniques import TECHNIQUES, Technique
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +59,7 @@ class Operator:
         allowed_lateness: Any = 0,
         order: Literal["out-of-order", "in-order"] = "out-of-order",
         store: Literal["auto", "lazy", "eager"] = "auto",
+        slicing: Technique = "auto",
         watermarks: Watermarks | None = None,
         key_ttl: Any = None,
     ) -> None:
@@ -66,17 +68,22 @@ class Operator:
             raise InvalidArgument(f"order is 'out-of-order' or 'in-order', got {order!r}")
         if store not in ("auto", "lazy", "eager"):
             raise InvalidArgument(f"store is 'auto', 'lazy' or 'eager', got {store!r}")
+        if slicing not in TECHNIQUES:
+            raise InvalidArgument(f"slicing is one of {', '.join(map(repr, TECHNIQUES))}, got {slicing!r}")
+        if slicing != "auto" and order != "in-order":
+            raise InvalidArgument(f"slicing={slicing!r} is for order='in-order'; any order needs general slicing")
         if watermarks is not None and not isinstance(watermarks, Watermarks):
             raise WrongType(f"watermarks is windlass.Watermarks(delay, every), got {type(watermarks).__name__}")
         if watermarks is not None and order == "in-order":
             raise InvalidArgument("in-order streams need no watermarks: every event is one")
         self._in_order, self._store, self._watermarks = order == "in-order", store, watermarks
+        self._slicing = slicing
         self._lateness = _checked_length("allowed_lateness", allowed_lateness, 0)
         self._key_ttl = None if key_ttl is None else _checked_length("key_ttl", key_ttl, 1)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
         groups = sharing(check_queries(queries, names), self._in_order)
-        self._branches = [Branch(group, self._in_order, store, bool(names)) for group in groups]
+        self._branches = [self._branch(group) for group in groups]
         for branch in self._branches:
             self._check_ttl(branch)
         self._lifetimes = Lifetimes()
@@ -129,8 +136,8 @@ class Operator:
     def _read_by(plans: Sequence[Plan]) -> tuple[list[str], list[str]]:
         """The columns that plans aggregate, and those that their windows are defined on."""
         measures = list(dict.fromkeys(name for plan in plans for name in plan.measures))
-        columns = dict.fromkeys(name for plan in plans for name in (*plan.columns, *plan.window_columns))
-        return [c for c in columns if c not in measures or any(c in plan.columns for plan in plans)], measures
+        columns = dict.fromkeys(name for plan in plans for name in (*plan.columns, *plan.given_columns))
+        return list(columns), measures
 
     def process_slices(self, table: pa.Table) -> None:
         """Take slices that a `Slicer` with the same queries has cut, in place of their events."""
@@ -400,12 +407,19 @@ class Operator:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
         since = max(self._greatest, self._watermark) if self._in_order else self._greatest
         self.__dict__.pop("_union", None)
-        branch = Branch([query], self._in_order, self._store, bool(self._keys.names), since)
-        self._check_ttl(branch)
-        self._branches.append(branch)
+        # Those that are added at one moment share slices, as far as queries do.
+        waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
+        groups = sharing([*(q for branch in waiting for q in branch.queries), query], self._in_order)
+        made = [self._branch(group, since) for group in groups]
+        for branch in made:
+            self._check_ttl(branch)
+        self._branches = [branch for branch in self._branches if branch not in waiting] + made
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
         return f"{query.name} starts with windows that begin after {self._shown(since)}"
+
+    def _branch(self, queries: list[Query], since: int = LONG_AGO) -> Branch:
+        return Branch(queries, self._in_order, self._store, bool(self._keys.names), self._slicing, since)
 
     def remove(self, name: str) -> None:
         """Forget a query. What was due for it is not given any more."""

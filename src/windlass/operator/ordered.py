@@ -15,7 +15,7 @@ import numpy as np
 from windlass.aggregates.monoid import Columns
 from windlass.errors import OutOfOrder
 from windlass.operator.lift import Lift
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Plan, as_measure
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges
 from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, KEY, LOW, START_TIME, STOP, TIME, TOLD, UNTIL, WINDOW
@@ -23,6 +23,7 @@ from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import HI, LO, Slices
 from windlass.slicing.sorting import sorted_rows
+from windlass.slicing.techniques import cut_at
 from windlass.windows.session import SessionGap
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
@@ -101,10 +102,10 @@ class Ordered:
         return any(d.splits for _, d in self.discretizers)
 
     def _look(self) -> None:
-        """Where periodic windows begin, by measure, and which of them need something of their own."""
+        """Where slices begin for periodic windows, by measure, and which of these need something of their own."""
         bounds = [(self.plan.findings[i].measure, self.plan.findings[i].bound) for i in self.periodic]
         self.begins = [
-            edges.begins(b for measure, b in bounds if measure == c and isinstance(b, Periodic))
+            cut_at(self.plan.technique, [b for measure, b in bounds if measure == c and isinstance(b, Periodic)])
             for c in range(2 + len(self.plan.measures))
         ]
         self.empty = np.flatnonzero(self.specs[:, cutty.EMIT_EMPTY])
@@ -242,7 +243,7 @@ class Ordered:
         ts = tuples.ts[rows]
         if not self.plan.measures:
             return ts[np.newaxis, :]
-        columns = [tuples.columns[name][rows] for name in self.plan.measures]
+        columns = [tuples.columns[as_measure(name)][rows] for name in self.plan.measures]
         return np.stack([ts, np.zeros_like(ts), *columns])
 
     def _previous(self) -> Array:
@@ -573,7 +574,7 @@ def check_measures(tuples: Tuples, names: Sequence[str]) -> None:
     """A measure must not decrease in a key's order of events."""
     same = tuples.key[1:] == tuples.key[:-1]
     for name in names:
-        values = tuples.columns[name]
+        values = tuples.columns[as_measure(name)]
         bad = np.flatnonzero(same & (values[1:] < values[:-1]))
         if len(bad):
             i = int(bad[0]) + 1

@@ -39,7 +39,7 @@ from windlass.operator.emitted import (
 )
 from windlass.operator.lift import Lift
 from windlass.operator.ordered import Completed, Ordered, only, run_of, wider, without
-from windlass.operator.plan import Finding, Plan
+from windlass.operator.plan import Finding, Plan, as_measure
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty
 from windlass.slicing.cutty import COUNT, TIME
@@ -262,7 +262,7 @@ class Replay:
         first = starts[keys]
         e.earliest[TIME, keys] = np.minimum(e.earliest[TIME, keys], tuples.ts[first])
         for c, name in enumerate(self.plan.measures):
-            e.earliest[2 + c, keys] = np.minimum(e.earliest[2 + c, keys], tuples.columns[name][first])
+            e.earliest[2 + c, keys] = np.minimum(e.earliest[2 + c, keys], tuples.columns[as_measure(name)][first])
         horizon = self.watermark - self.lateness
         for d, i in enumerate(e.periodic):
             finding = self.plan.findings[i]
@@ -397,7 +397,8 @@ class Replay:
         assert self.tuples is not None
         if finding.predicate is not None:
             return (self.tuples.masks[finding.predicate],)
-        return tuple(self.tuples.columns[name] for name in finding.window.columns)
+        given = finding.window.columns if finding.measure <= COUNT else ()
+        return tuple(self.tuples.columns[name] for name in given)
 
     def _open_from(self, i: int) -> Array:
         """For each key, the position of the first event of the first window that is begun and not complete."""
@@ -444,7 +445,7 @@ class Replay:
         last = starts[keys] + dropped[keys] - 1
         self.behind[TIME, keys] = tuples.ts[last]
         for c, name in enumerate(self.plan.measures):
-            self.behind[2 + c, keys] = tuples.columns[name][last]
+            self.behind[2 + c, keys] = tuples.columns[as_measure(name)][last]
         kept = np.flatnonzero(self._positions(tuples.key) >= least[tuples.key])
         self.tuples = tuples.take(kept)
         self.refused = {i: mask[kept] for i, mask in self.refused.items() if mask[kept].any()}

@@ -223,9 +223,7 @@ def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, An
     other._reader.restore(reader)
     other._branches = []
     for making in branches:
-        branch = Branch(
-            [queries[name] for name in making["queries"]], other._in_order, other._store, bool(other._reader.key)
-        )
+        branch = other._branch([queries[name] for name in making["queries"]])
         if "engine" in making:
             _install(branch, other, making)
         other._branches.append(branch)
@@ -264,6 +262,7 @@ def options(operator: Operator) -> dict[str, Any]:
         "allowed_lateness": operator._lateness,
         "order": "in-order" if operator._in_order else "out-of-order",
         "store": operator._store,
+        "slicing": operator._slicing,
         "watermarks": operator._watermarks,
         "key_ttl": operator._key_ttl,
     }
