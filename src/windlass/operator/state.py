@@ -82,7 +82,7 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 MAGIC = b"WINDLASS OPERATOR"
-FORMAT = 1  # of this file, and of the meaning of what the engines keep
+FORMAT = 2  # of this file, and of the meaning of what the engines keep
 _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
