@@ -90,7 +90,7 @@ except FileNotFoundError:
 
 @pytest.mark.slow
 def test_a_new_session_is_quiet_and_listens_on_loopback_only(tmp_path):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_", "JDK_"))}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
     run = subprocess.run(
         [sys.executable, "-c", QUIET], env=environment, capture_output=True, text=True, timeout=300, cwd=tmp_path
