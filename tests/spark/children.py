@@ -84,7 +84,7 @@ class Child:
 
     def running(self) -> dict[int, str]:
         """The processes of its session: pid to command line."""
-        return {pid: command for pid, command in _processes(self.process.pid)}
+        return dict(_processes(self.process.pid))
 
     def kill(self) -> None:
         """Kill -9: itself and all that belongs to its group, the JVM too."""
@@ -165,14 +165,16 @@ def standalone(place: Path, workers: int = 2) -> Iterator[str]:
     start = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
     os.environ["JAVA_HOME"] = str(java_home())  # as `session` would set it
     master = f"spark://127.0.0.1:{port}"
-    commands = [["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    commands = [
+        ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    ]
     for i in range(workers):
         own = ["--host", f"127.0.0.{2 + i}", "--cores", "1", "--memory", "2g", "--webui-port", "0"]
-        commands.append(["org.apache.spark.deploy.worker.Worker", *own, "--work-dir", str(place / f"worker {i}"), master])
-    children = []
+        commands.append(
+            ["org.apache.spark.deploy.worker.Worker", *own, "--work-dir", str(place / f"worker {i}"), master]
+        )
+    children = [Child(start, *command, log=place / "cluster log") for command in commands]
     try:
-        for command in commands:
-            children.append(Child(start, *command, log=place / "cluster log"))
         yield master
     finally:
         for child in children:
@@ -207,7 +209,13 @@ def written(out: Path, batches: int) -> Run:
 
 
 def assert_exactly_once(
-    place: Path, files: Sequence[Rows], asked: Sequence[Asked], *, delay: int, lateness: int, key: Sequence[str] = ("k",)
+    place: Path,
+    files: Sequence[Rows],
+    asked: Sequence[Asked],
+    *,
+    delay: int,
+    lateness: int,
+    key: Sequence[str] = ("k",),
 ) -> Expected:
     """Micro-batch by micro-batch, the sink holds what the oracle says: every row, every late event, once."""
     batches = micro_batches(place / "checkpoint", files)

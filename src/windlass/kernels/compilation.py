@@ -20,7 +20,6 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from types import CellType, FunctionType
 from typing import Any
 
@@ -91,7 +90,8 @@ _TAUGHT = (
 @cache
 def _scheme() -> str:
     """What this file makes of functions that Python and machine code do differently, which no digest of them sees."""
-    return hashlib.blake2b(Path(__file__).read_bytes(), digest_size=4).hexdigest()
+    loader: Any = sys.modules[__name__].__loader__  # which reads it also where windlass is in a zip file
+    return hashlib.blake2b(loader.get_data(__file__), digest_size=4).hexdigest()
 
 
 @cache

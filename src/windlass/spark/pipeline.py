@@ -23,6 +23,7 @@ from windlass.operator.plan import Plan
 from windlass.operator.query import RESERVED, Query, check_queries
 from windlass.spark import state
 from windlass.spark.blocks import unpacked
+from windlass.spark.chaining import DELAY, holds_windows, refuse_two_watermarks
 from windlass.spark.cut import CUT_SCHEMA, cut
 from windlass.spark.frame import LATE, Frame, batches
 from windlass.spark.job import Job, Late
@@ -32,8 +33,6 @@ from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, Processor
 from windlass.spark.session import check
 
 __all__ = ["explain", "remaining_windows", "shared_windows"]
-
-_DELAY = "spark.watermarkDelayMs"  # what withWatermark leaves in a column's metadata
 
 
 def shared_windows(
@@ -247,16 +246,18 @@ def _check_time(events: DataFrame | ParquetEvents, time: str) -> None:
         return
     if not isinstance(fields[time].dataType, TimestampType | TimestampNTZType):
         raise WrongType(f"a stream's time is a timestamp, but {time!r} is of {fields[time].dataType.simpleString()}")
-    marked = [name for name, field in fields.items() if _DELAY in (field.metadata or {})]
+    marked = [name for name, field in fields.items() if DELAY in (field.metadata or {})]
     if isinstance(events, ParquetEvents):
         marked = [] if events.watermark is None else [events.watermark[0]]
     if time not in marked:
         others = [name for name in marked if name != time]
         hint = f"; there is one on {others[0]!r}: is that the time?" if others else ""
-        raise InvalidArgument(
-            f"the stream has no watermark on {time!r}{hint}; say how late events may be: "
-            f"shared_windows(events.withWatermark({time!r}, '10 seconds'), …)"
-        )
+        say = f"say how late events may be: shared_windows(events.withWatermark({time!r}, '10 seconds'), …)"
+        if not isinstance(events, ParquetEvents) and holds_windows(events):
+            say = f"windows of another shared_windows have one if you ask for it: results_of(…, time={time!r})"
+        raise InvalidArgument(f"the stream has no watermark on {time!r}{hint}; {say}")
+    if not isinstance(events, ParquetEvents):
+        refuse_two_watermarks(events)
 
 
 def _needed(
