@@ -73,6 +73,14 @@ def test_int96_and_times_without_a_zone(spark: SparkSession, tmp_path: Path) -> 
     assert window.simpleString() == "struct<start:timestamp_ntz,end:timestamp_ntz>"
 
 
+def test_names_with_spaces_and_signs(spark: SparkSession, tmp_path: Path) -> None:
+    odd = tmp_path / "a b%20c" / "d=1"
+    odd.mkdir(parents=True)
+    pq.write_table(events(50, 1), odd / "x y%.parquet")
+    for path in (odd, odd.parent):  # as a file by number, and as one with a partition column
+        assert same_as_spark(spark, path, "k") > 0
+
+
 def test_a_stream_of_files(spark: SparkSession, tmp_path: Path) -> None:
     source, checkpoint, out = tmp_path / "in", str(tmp_path / "checkpoint"), str(tmp_path / "out")
     (source / "site=a").mkdir(parents=True)

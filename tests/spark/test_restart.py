@@ -6,9 +6,11 @@ starts with that watermark. So a stream that was stopped is, to the oracle, one 
 
 from __future__ import annotations
 
+import oracle
 import pytest
 from oracle import Cumulate, Landmark, LastN, Punctuation, Session, Sliding, Snapshot, Tumbling
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
 
 from tests.spark.streams import (
     BASE,
@@ -26,6 +28,7 @@ from tests.spark.streams import (
     rows_of,
     run,
     stream,
+    watermarks,
 )
 from windlass.spark import parquet_events, remaining_windows
 
@@ -154,12 +157,82 @@ def test_a_checkpoint_of_something_else(spark, tmp_path):
 
     tables = go_on().tables
     files.add(*stream(91, batches=1, size=10))
-    for differing, query, others in [
-        ("queries", Asked("t", Tumbling(20 * MS), ("sum",)), {}),
-        ("buckets", asked, {"buckets": 1}),
-        ("options", asked, {"allowed_lateness": 5}),
+    for message, query, others in [
+        ("'t' was another one .* its window was .*10000.* another name", Asked("t", Tumbling(20 * MS), ("sum",)), {}),
+        ("of other queries: 't'", Asked("u", Tumbling(20 * MS), ("sum",)), {}),
+        ("buckets was 2, now it is 1; give that number", asked, {"buckets": 1}),
+        ("allowed_lateness was 0, now it is 5; give it as it was", asked, {"allowed_lateness": 5}),
+        ("late was 'slices', now it is 'rows'", asked, {"late": "rows"}),
     ]:
-        with pytest.raises(StreamingQueryException, match=f"belongs to a stream with other {differing}"):
+        with pytest.raises(StreamingQueryException, match=f"(?s)written by another job: .*{message}"):
             go_on(query, **others)
     tables |= go_on().tables
     assert {0, 1, 2} <= tables.keys()
+
+
+@pytest.mark.parametrize(
+    ("kept", "removed", "added"),
+    [
+        (SLICED[:1], SLICED[1:3], [Asked("new", Sliding(20 * MS, 5 * MS), ("sum", "vwap"))]),
+        (EVENTS[:2], EVENTS[2:4], [Asked("new", Tumbling(10 * MS), ("sum", "median"), where="flag")]),
+        (SLICED[:1], SLICED[1:2], [Asked("new", Session(3 * MS), ("events",))]),
+    ],
+    ids=["slices", "events", "slices, then events"],
+)
+def test_queries_come_and_go(spark, tmp_path, kept, removed, added):
+    """Between two runs; a third goes on with the same queries."""
+    batches = stream(95, batches=6, size=60, pace=60, how_late=60, keys=["a", "b", None])
+    files, checkpoint = Files(tmp_path / "in", batches[:2]), tmp_path / "checkpoint"
+
+    def go_on(asked, *batches):
+        files.add(*batches)
+        options = {"key": "k", "buckets": 2, "allowed_lateness": 20 * MS}
+        return run(spark, files, [a.for_windlass() for a in asked], checkpoint, delay=10, **options)
+
+    before, after = [*kept, *removed], [*added, *kept]
+    runs = [go_on(before)]
+    runs.append(go_on(after, *batches[2:4]))
+    fresh_workers(spark)
+    runs.append(go_on(after, *batches[4:]))
+    changed = 3  # the first batch of the second run
+    seen = [*batches[:2], [], *batches[2:4], [], *batches[4:]]
+    want = expected(seen, before, delay=10, key=("k",), allowed_lateness=20 * MS)
+    # What is new sees the events after the greatest time before it, of all buckets, in whole milliseconds.
+    since = (max(row["ts"] for batch in batches[:2] for row in batch) // MS + 1) * MS
+    later = oracle.Stream([a.for_oracle() for a in added], key=("k",), allowed_lateness=20 * MS)
+    whole, gone = joined(*runs), {a.name for a in removed}
+    marks = watermarks(seen, 10)
+    for n, due in enumerate(want.rows):
+        if n >= changed:
+            later.process([row for row in [*seen, []][n] if row["ts"] > since])
+            due = [row for row in due if row.query not in gone]
+            due += [row for row in later.advance(marks[n]) if row.start > since]
+        got = rows_of(whole.tables[n], before if n < changed else after, ("k",))
+        assert_same_rows(got, due, f"micro-batch {n}")
+    assert {row.query for row in rows_of(runs[-1].mixed, after, ("k",))} == {a.name for a in after}
+
+
+def test_a_query_with_functions_that_went(spark, tmp_path):
+    files, checkpoint = Files(tmp_path / "in", stream(96, batches=1, size=10)), tmp_path / "checkpoint"
+    kept = Asked("t", Tumbling(10 * MS), ("sum",)).for_windlass()
+    own = Asked("own", Punctuation(Named("odd")), ("sum",)).for_windlass()
+
+    def go_on(*queries, **options):
+        return run(spark, files, queries, checkpoint, delay=10, key="k", buckets=1, late="rows", **options)
+
+    go_on(kept, own)
+    files.add(*stream(97, batches=1, size=10))
+    with pytest.raises(StreamingQueryException, match=r"windows of the query 'own', .*give the query once more"):
+        go_on(kept)
+    assert go_on(kept, removed=[own]).tables
+
+
+def test_a_column_of_another_type(spark, tmp_path):
+    files, checkpoint = Files(tmp_path / "in", stream(98, batches=1, size=10)), tmp_path / "checkpoint"
+    query = Asked("t", Tumbling(10 * MS), ("sum",)).for_windlass()
+    run(spark, files, query, checkpoint, delay=10, key="k")
+    other = read_stream(spark, files, 10).withColumn("x", F.col("x").cast("double"))
+    files.add(*stream(99, batches=1, size=10))
+    with pytest.raises(StreamingQueryException, match="column 'x' was of int64, now it is of double; cast it"):
+        run(spark, files, query, checkpoint, delay=10, key="k", source=other)
+    assert run(spark, files, query, checkpoint, delay=10, key="k").tables

@@ -17,7 +17,7 @@ from windlass.errors import WrongType
 from windlass.operator.answers import Answers
 from windlass.operator.emitted import Rows
 from windlass.operator.engine import Engine, engine_for, no_rows
-from windlass.operator.events import Events
+from windlass.operator.events import LATEST, Events
 from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
 from windlass.operator.query import Query
@@ -43,14 +43,20 @@ class Branch:
     def tuples(self, plan: Plan, events: Events, ids: Array, arrivals: int) -> Tuples:
         """The columns that the plan reads. Events that are not kept need no number of their own."""
         arrival = np.arange(arrivals, arrivals + len(events) if plan.stores_tuples.yes else arrivals)
-        masks = [predicate.mask(events.table) for predicate in plan.predicates]
+        masks = [self._mask(plan, i, events) for i in range(len(plan.predicates))]
         tuples = Tuples(ids, events.ts, arrival if events.sequence is None else events.sequence, arrival, masks=masks)
         for name in plan.columns:
+            if name not in plan.columns_read:
+                tuples.columns[name] = np.zeros(len(events), plan.dtypes[name])
+                continue
             column = events.column(name)
             tuples.columns[name] = column.values
             if column.valid is not None:
                 tuples.valid[name] = column.valid
         for name in plan.window_columns:
+            if name not in plan.columns_read:
+                tuples.columns[name] = np.full(len(events), LATEST if name in plan.measures else 0, plan.dtypes[name])
+                continue
             values = events.measure(name) if name in plan.measures else _numbers(events, name)
             if name in tuples.columns and tuples.columns[name].dtype != values.dtype:
                 raise WrongType(
@@ -59,6 +65,10 @@ class Branch:
                 )
             tuples.columns[name] = values
         return tuples
+
+    @staticmethod
+    def _mask(plan: Plan, i: int, events: Events) -> Array:
+        return plan.predicates[i].mask(events.table) if i in plan.masks_read else np.zeros(len(events), np.bool_)
 
     def install(
         self, plan: Plan, events: Events, tuples: Tuples, lateness: int, has_sequence: bool, watermark: int
@@ -87,7 +97,7 @@ class Branch:
         fixed = [self.plan, *(lift.monoid for lift in self.engine.lifts)]
         return copy.deepcopy(self.engine, {id(part): part for part in fixed})
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, gone: str) -> None:
         """Forget a query; windows and partials that no other one uses are no longer kept."""
         left = [query for query in self.queries if query.name != name]
         if len(left) == len(self.queries):
@@ -96,7 +106,7 @@ class Branch:
         if self.engine is None or self.answers is None:
             self.plan = Plan(left, self.plan.unit, self.in_order, self.store, self.keyed)
             return
-        self.plan.removed.add(name)
+        self.plan.remove(name, gone)
         self.answers.keep(left)
         self.engine.retire(self.plan.unused_findings, self.plan.unused_kept)
 

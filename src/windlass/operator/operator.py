@@ -82,6 +82,7 @@ class Operator:
         self._greatest = LONG_AGO  # event time
         self._next = LONG_AGO  # the watermark to come
         self._arrivals = 0
+        self._removals = 0
         self._finished = False
         self._expired: list[pa.Table] = []
         self._counters = {"events": 0, "late": 0, "expired": 0, "batches": 0, "rows": 0}
@@ -126,8 +127,9 @@ class Operator:
     @staticmethod
     def _read_by(plans: Sequence[Plan]) -> tuple[list[str], list[str]]:
         """The columns that plans aggregate, and those that their windows are defined on."""
-        measures = list(dict.fromkeys(name for plan in plans for name in plan.measures))
-        columns = dict.fromkeys(name for plan in plans for name in (*plan.columns, *plan.window_columns))
+        measures = list(dict.fromkeys(c for plan in plans for c in plan.measures if c in plan.columns_read))
+        read = [(plan, plan.columns_read) for plan in plans]
+        columns = dict.fromkeys(c for plan, some in read for c in (*plan.columns, *plan.window_columns) if c in some)
         return [c for c in columns if c not in measures or any(c in plan.columns for plan in plans)], measures
 
     def process_slices(self, table: pa.Table) -> None:
@@ -395,10 +397,13 @@ class Operator:
     def add(self, query: Query) -> str:
         """Register another query while the stream runs. It starts with the windows that begin after the greatest event
         time seen; the text that is returned says when that is."""
+        return self._add(query, LONG_AGO)
+
+    def _add(self, query: Query, since: int) -> str:
         check_queries([*self.queries, query], self._keys.names)
         if self._finished:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
-        since = max(self._greatest, self._watermark) if self._in_order else self._greatest
+        since = max(since, self._greatest, self._watermark if self._in_order else LONG_AGO)
         self.__dict__.pop("_union", None)
         branch = Branch([query], self._in_order, self._store, bool(self._keys.names), since)
         self._check_ttl(branch)
@@ -414,9 +419,27 @@ class Operator:
         if len(self.queries) == 1:
             raise InvalidArgument(f"{name!r} is the only query; an operator needs one")
         self.__dict__.pop("_union", None)
+        self._removals += 1
         for branch in self._branches:
-            branch.remove(name)
+            branch.remove(name, f"\0{self._removals}\0{name}")  # another query may have the name later
         self._branches = [branch for branch in self._branches if branch.queries]
+
+    def change_queries(self, queries: Query | Iterable[Query], since: int = LONG_AGO) -> None:
+        """Add and remove queries until they are these. Those that are new start after `since` if that is later than
+        the greatest event time seen."""
+        wanted = {query.name: query for query in check_queries(queries, self._keys.names)}
+        there = {query.name: query for query in self.queries}
+        for name, query in wanted.items():
+            if name in there and there[name] != query:
+                raise InvalidArgument(f"there is another query {name!r}: {there[name]!r}; give the new one a new name")
+        if not wanted:
+            raise InvalidArgument("an operator needs a query")
+        for name, query in wanted.items():
+            if name not in there:
+                self._add(query, since)
+        for name in there:
+            if name not in wanted:
+                self.remove(name)
 
     def explain(self) -> str:
         """What the operator does for its queries, and why."""
@@ -481,10 +504,12 @@ class Operator:
         """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
         return state.pack(self)
 
-    def restore(self, data: bytes) -> Self:
-        """Go on from a snapshot of an operator that was made with the same queries and options. If that is not what it
-        is, nothing changes."""
-        self.__dict__ = vars(state.unpack(self, data))  # all of it at once
+    def restore(self, data: bytes, *, removed: Iterable[Query] = ()) -> Self:
+        """Go on from a snapshot of an operator that was made with the same options. Queries that the snapshot does not
+        know are added to the stream, and those that are not asked any more removed from it; of these, the ones with
+        functions of your own have to be given once more, as `removed`. If the snapshot does not fit, nothing changes.
+        """
+        self.__dict__ = vars(state.unpack(self, data, removed))  # all of it at once
         return self
 
     def __copy__(self) -> Self:
@@ -494,7 +519,8 @@ class Operator:
         return state.copied(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return state.unpickled, (type(self), state.planned(self), state.options(self), self.snapshot())
+        gone = [query for query in state.planned(self) if query not in self.queries]
+        return state.unpickled, (type(self), self.queries, gone, state.options(self), self.snapshot())
 
 
 def aggregate(

@@ -165,6 +165,25 @@ class Plan:
         used = {o.kept for q, outputs in pairs if q.name not in self.removed for o in outputs}
         return set(range(len(self.kept))) - used
 
+    def remove(self, name: str, gone: str) -> None:
+        """A query is asked no more; what was planned with it stays, so it is known as `gone` from now on."""
+        self.queries = [q.named(gone) if q.name == name else q for q in self.queries]
+        self.removed.add(gone)
+        for what in ("columns_read", "masks_read"):
+            self.__dict__.pop(what, None)
+
+    @cached_property
+    def columns_read(self) -> set[str]:
+        """Columns that queries read which were not removed; others need not be there any more."""
+        left = [q for q in self.queries if q.name not in self.removed]
+        found = {c for q in left for a in q.aggregates for c in a.columns if c is not None}
+        return found | {c for q in left for c in q.window.columns}
+
+    @cached_property
+    def masks_read(self) -> set[int]:
+        left = [q for q in self.queries if q.name not in self.removed]
+        return {self.predicates.index(p) for q in left for p in (q.where, q.window.predicate) if p is not None}
+
     # ------------------------------------------------------------------ what it needs
 
     @cached_property

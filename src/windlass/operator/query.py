@@ -66,6 +66,10 @@ class Query:
         """Whether its windows are defined on time, so that their bounds are times."""
         return self.window.measure == "time"
 
+    def named(self, name: str) -> Query:
+        """The same under another name."""
+        return Query(name, self.window, *self.aggregates, where=self.where, emit_empty=self.emit_empty)
+
     def __repr__(self) -> str:
         shown = [repr(self.name), repr(self.window)]
         shown += [f"{a!r}.alias({a.output!r})" if a.output else repr(a) for a in self.aggregates]

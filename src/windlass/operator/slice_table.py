@@ -9,7 +9,7 @@ Columns go by their places. Fields that are arrays travel as bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns
-from windlass.aggregates.sums import count
 from windlass.aggregates.values import to_arrow
 from windlass.errors import InvalidArgument
 from windlass.kernels import Field
@@ -30,8 +29,6 @@ from windlass.operator.query import Query
 from windlass.operator.tuples import Tuples
 
 Array = np.ndarray[Any, Any]
-
-COUNTING = "\0events"
 
 
 @dataclass(frozen=True)
@@ -83,8 +80,8 @@ class Union:
 
     def __init__(self, branches: Sequence[Branch], reader: Reader) -> None:
         self.reader, self.branches = reader, branches
-        queries = [query for branch in branches for query in branch.queries]
-        self.plan = Plan([*queries, counting(queries)], reader.unit, False, "lazy", bool(reader.key))
+        queries = in_order(q for branch in branches for q in branch.queries)
+        self.plan = Plan(queries, reader.unit, False, "lazy", bool(reader.key))
         self.monoids = self.plan.resolve(reader.types)
         self.answers = Answers(self.plan, self.monoids, reader.types)
         self.places = [[self._place(branch.plan, kept) for kept in branch.plan.kept] for branch in branches]
@@ -133,19 +130,18 @@ class Union:
         for group in self.answers.groups:
             values = [lowered(monoid, partials[kept], rows) for kept, monoid in group.lowering]
             for query in group.queries:
-                if query.name != COUNTING:
-                    yield query, values
+                yield query, values
 
 
-def counting(queries: Sequence[Query]) -> Query:
-    """A query of the slicer's own: how many events a slice has."""
-    return Query(COUNTING, queries[0].window, count())
+def in_order(queries: Iterable[Query]) -> list[Query]:
+    """The order in which slices have the partials of queries, whatever order these were given in."""
+    return sorted(queries, key=lambda query: query.name)
 
 
-def written(keys: Sequence[Any], first: Array, last: Array, events: Any, partials: Sequence[Columns]) -> pa.Table:
-    times = [to_arrow(np.ascontiguousarray(t), None, pa.int64()) for t in (first, last)]
+def written(keys: Sequence[Any], first: Array, last: Array, events: Array, partials: Sequence[Columns]) -> pa.Table:
+    numbers = [to_arrow(np.ascontiguousarray(n), None, pa.int64()) for n in (first, last, events)]
     fields = [_packed(column) for columns in partials for column in columns]
-    arrays = [*keys, *times, events, *fields]
+    arrays = [*keys, *numbers, *fields]
     return pa.Table.from_arrays(arrays, [str(i) for i in range(len(arrays))])
 
 

@@ -7,6 +7,9 @@ A slice that leaves a slicer lies between two neighbouring edges of all queries,
 or none. That needs windows with fixed edges on time, and partials of a fixed width over commutative aggregates: for
 others the events themselves have to travel (`refusal` says why). Sessions are among these: whether an event comes too
 late for a session is a matter of its own time, and a slice has but two.
+
+Batches are put together until they are worth cutting. What two cuts have in common stays two slices; where they go,
+they are put together.
 """
 
 from __future__ import annotations
@@ -19,16 +22,22 @@ import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns
 from windlass.errors import InvalidArgument
-from windlass.operator.engine import General
-from windlass.operator.lift import lowered
+from windlass.operator.events import Reader
+from windlass.operator.keys import KeyIndex
 from windlass.operator.operator import Operator
+from windlass.operator.plan import Plan
 from windlass.operator.query import Query, check_queries
-from windlass.operator.slice_table import COUNTING, counting, written
-from windlass.slicing.slices import BASE, FIRST, HI, LAST, LO, SLOT
+from windlass.operator.slice_table import in_order, written
+from windlass.operator.tuples import Tuples
+from windlass.slicing import edges
+from windlass.slicing.cells import Cells, cells, fold
+from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
 
 __all__ = ["Slicer", "refusal"]
+
+_EVENTS = 1 << 19  # that are cut at once, at least: what is folded onto should stay in the cache
 
 
 class Slicer:
@@ -42,50 +51,72 @@ class Slicer:
         time: str,
         key: str | Sequence[str] | None = None,
     ) -> None:
-        asked = list(check_queries(queries))
-        self._queries, self._schema, self._time, self._key = [*asked, counting(asked)], schema, time, key
-        self._operator = self._blank()
-        if (why := refusal(self._operator)) is not None:
+        asked = in_order(check_queries(queries))
+        operator = Operator(asked, time=time, key=key, store="lazy")
+        operator.bind(schema)
+        if (why := refusal(operator)) is not None:
             raise InvalidArgument(f"these queries cannot be answered from slices alone: {why}")
+        (branch,) = operator._branches
+        assert branch.engine is not None
+        self._branch, self._reader, self._plan = branch, operator._reader, branch.plan
+        self._lifts = branch.engine.lifts
+        self._edges = _edges(branch.plan)
+        self._start()
 
-    def _blank(self) -> Operator:
-        operator = Operator(self._queries, time=self._time, key=self._key, store="lazy")
-        operator.bind(self._schema)
-        return operator
+    def _start(self) -> None:
+        self._keys = KeyIndex(self._reader.key)
+        self._waiting: list[pa.Table] = []
+        self._cut: list[tuple[Cells, list[Columns]]] = []
+        self.events = 0  # since the last `take`
+        self._uncut = 0
 
-    def process(self, batch: Any) -> None:
+    def process(self, batch: pa.Table) -> None:
         """Take a batch of events; a table of the schema that was given."""
-        self._operator.process(batch)
-
-    @property
-    def events(self) -> int:
-        """How many came since the last `take`."""
-        return self._operator.counters["events"]
+        self._waiting.append(batch)
+        self.events += batch.num_rows
+        self._uncut += batch.num_rows
+        if self._uncut >= _EVENTS:
+            self._cut_waiting()
 
     def __len__(self) -> int:
         """How many slices there are."""
-        return self._operator.counters["slices"]
+        return sum(len(found) for found, _ in self._cut)
 
     def take(self) -> pa.Table:
-        """The slices of all events since the last time, ordered by key and time."""
-        operator, self._operator = self._operator, self._blank()
-        (branch,) = operator._branches
-        engine, answers = branch.engine, branch.answers
-        assert isinstance(engine, General) and answers is not None
-        slices = engine.sliced.slices
-        d = slices.directory
-        sizes = d[:, HI] - d[:, LO]
-        starts = np.cumsum(sizes) - sizes
-        live = slices.rows[np.arange(int(sizes.sum())) + np.repeat(d[:, BASE] + d[:, LO] - starts, sizes)]
-        slots = live[:, SLOT]
-        partials: list[Columns] = []
-        for lift in engine.lifts:
-            lift.reserve(slices)
-            partials.append(tuple(column[slots] for column in lift.pool))
-        ((kept, monoid),) = next(g.lowering for g in answers.groups if g.queries[-1].name == COUNTING)
-        counted = lowered(monoid, partials[kept], len(live))
-        keys = operator._keys.decode(np.repeat(np.arange(len(d)), sizes))
-        return written(keys, live[:, FIRST], live[:, LAST], counted, partials)
+        """The slices of all events since the last time."""
+        self._cut_waiting()
+        found = [c for c, _ in self._cut]
+        key, first, last, events = (
+            np.concatenate([np.empty(0, np.int64), *(getattr(c, name) for c in found)])
+            for name in ("key", "first", "last", "events")
+        )
+        partials = []
+        for i, lift in enumerate(self._lifts):
+            columns = zip(*(parts[i] for _, parts in self._cut), strict=True) if self._cut else ()
+            partials.append(tuple(np.concatenate(c) for c in columns) or lift.monoid.allocate(0))
+        keys = self._keys.decode(key)
+        self._start()
+        return written(keys, first, last, events, partials)
+
+    def _cut_waiting(self) -> None:
+        if not self._uncut:
+            return
+        whole = pa.concat_tables(self._waiting)
+        self._waiting, self._uncut = [], 0
+        tuples = _tuples(self._reader, self._branch, whole, self._keys)
+        found = cells(tuples.key, tuples.ts, len(self._keys), self._edges)
+        self._cut.append((found, [fold(lift.monoid, lift.events(tuples), found) for lift in self._lifts]))
+
+
+def _tuples(reader: Reader, branch: Any, table: pa.Table, keys: KeyIndex) -> Tuples:
+    events = reader.read(table, branch.plan.columns)
+    made: Tuples = branch.tuples(branch.plan, events, keys.encode(events.keys, len(events)), 0)
+    return made
+
+
+def _edges(plan: Plan) -> Array:
+    bounds = [finding.bound for finding in plan.findings if isinstance(finding.bound, Periodic)]
+    return edges.together(edges.begins(bounds), edges.ends(bounds))
 
 
 def refusal(operator: Operator) -> str | None:
@@ -100,6 +131,6 @@ def refusal(operator: Operator) -> str | None:
             return "an event comes too late for a session by its own time, not by that of its slice"
         if branch.engine is not None:
             for lift in branch.engine.lifts:
-                if any(field.dtype == object for field in lift.monoid.fields):
+                if not lift.retired and any(field.dtype == object for field in lift.monoid.fields):
                     return f"the partials of {lift.aggregate!r} grow with its events"
     return None

@@ -7,7 +7,8 @@ blank one, made of the same queries and types, is the same tree before the first
 one is written, attribute by attribute; what queries and types determine (plans, monoids, windows) is not, and comes
 from the blank one again. So an attribute that an engine is given tomorrow is in tomorrow's snapshots.
 
-    head   asked     the options and queries, digests of their functions: must be those of the operator that is restored
+    head   asked     the options, which must be those of the operator that is restored; the queries, and digests of
+                     their functions: a query that is asked again must be the same
            branches  of each branch its queries, and the dtypes of its columns once it has an engine
            reader    the types of all columns
            state     the tree; arrays by number
@@ -24,7 +25,7 @@ import hashlib
 import json
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,11 +38,12 @@ from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import Column
-from windlass.errors import CorruptSnapshot, InvalidArgument, WindlassError, WrongType
+from windlass.errors import CorruptSnapshot, WindlassError, WrongType
 from windlass.kernels import digest
 from windlass.kernels.digests import Undigestible
 from windlass.operator.answers import Answers
 from windlass.operator.branch import Branch
+from windlass.operator.definitions import defined, definition
 from windlass.operator.emitted import Emitted, Rows
 from windlass.operator.events import Events, Reader
 from windlass.operator.keys import KeyIndex
@@ -80,7 +82,7 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 MAGIC = b"WINDLASS OPERATOR"
-FORMAT = 1  # of this file, and of the meaning of what the engines keep
+FORMAT = 2  # of this file, and of the meaning of what the engines keep
 _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
@@ -121,15 +123,17 @@ def pack(operator: Operator) -> bytes:
     return data + hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-def unpack(operator: Operator, data: Any) -> Operator:
+def unpack(operator: Operator, data: Any, removed: Iterable[Query] = ()) -> Operator:
     """An operator with the options and queries of this one, in the state of the snapshot."""
     head, body = _opened(data)
     try:
-        check_asked(head["asked"], asked(operator))
+        check_options(head["asked"], asked(operator))
+        then = recalled(head["asked"], operator.queries, removed)
         reader = base64.b64decode(head["reader"], validate=True)
-        other = _blank(operator, reader, head["branches"])
+        other = _blank(type(operator)(then, **options(operator)), reader, head["branches"])
         taken = _Taken(head["arrays"], body, other._reader)
         taken.fill(other, head["state"])
+        other.change_queries(operator.queries)
         return other
     except CorruptSnapshot:
         raise
@@ -137,8 +141,10 @@ def unpack(operator: Operator, data: Any) -> Operator:
         raise CorruptSnapshot(f"the snapshot's state is impossible: {type(error).__name__}: {error}") from error
 
 
-def unpickled(cls: type[Operator], queries: list[Query], options: dict[str, Any], data: bytes) -> Operator:
-    return cls(queries, **options).restore(data)
+def unpickled(
+    cls: type[Operator], queries: list[Query], removed: list[Query], options: dict[str, Any], data: bytes
+) -> Operator:
+    return cls(queries, **options).restore(data, removed=removed)
 
 
 def copied(value: T, memo: dict[int, Any] | None = None) -> T:
@@ -199,15 +205,7 @@ def _planned(branch: Branch) -> list[Query]:
 
 def planned(operator: Operator) -> list[Query]:
     """All queries that an operator must be made with to be like this one."""
-    queries = [query for branch in operator._branches for query in _planned(branch)]
-    names = [query.name for query in queries]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidArgument(
-                f"query {name!r} was removed and another one added under its name, so a snapshot could not tell them "
-                "apart; add queries under new names"
-            )
-    return queries
+    return [query for branch in operator._branches for query in _planned(branch)]
 
 
 def _layout(m: Monoid) -> list[Any]:
@@ -246,7 +244,7 @@ def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> N
                 f"another version of Windlass made the snapshot: its {what} {making[what]} would now be {made[what]}"
             )
     for name in making["removed"]:
-        branch.remove(name)
+        branch.remove(name, name)
 
 
 # --------------------------------------------------------------------------- what was asked
@@ -275,35 +273,68 @@ def asked(operator: Operator) -> dict[str, Any]:
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
     queries = {query.name: _description(query) for query in planned(operator)}
     functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
-    return {"options": given, "queries": queries, "python": _PYTHON, "functions": functions}
+    definitions = {query.name: definition(query) for query in planned(operator)}
+    return {
+        "options": given,
+        "queries": queries,
+        "python": _PYTHON,
+        "functions": functions,
+        "definitions": definitions,
+    }
 
 
-def check_asked(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise if a snapshot is of an operator that was asked something else, and say what."""
+def check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise if a snapshot is of an operator with other options, and say which."""
     for name, value in now["options"].items():
         if was["options"].get(name) != value:
             raise CorruptSnapshot(
                 f"the snapshot is of an operator with {name}={was['options'].get(name)!r}, this one has {value!r}"
             )
-    before, here = was["queries"], now["queries"]
-    for some, others, where in ((before, here, "the snapshot"), (here, before, "this operator")):
-        names = [repr(name) for name in some if name not in others]
-        if names:
+
+
+def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable[Query] = ()) -> list[Query]:
+    """The queries that a state was made with: those of the same name here, if they are the same, and of the others what
+    can be told."""
+    here, others = {query.name: query for query in queries}, {query.name: query for query in removed}
+    if not here.keys() & was["queries"].keys():
+        names = ", ".join(repr(name) for name in was["queries"] if name == _plain_name(name))
+        raise CorruptSnapshot(f"the snapshot is of other queries: {names}")
+    then = []
+    for name in was["queries"]:
+        plain = _plain_name(name)
+        query = here.get(name) or others.get(name) or others.get(plain)
+        if query is not None:
+            _check_query(query, was, name)
+        elif (made := was["definitions"].get(name)) is not None:
+            query = defined(name, made, queries)
+        if query is None:
             raise CorruptSnapshot(
-                f"the snapshot is of other queries: only {where} has {', '.join(names)}; an operator is restored with "
-                "all queries it was made with and those that were added, also if they were removed again"
+                f"the snapshot holds windows of the query {plain!r}, which is not asked any more. It has functions of "
+                "your own, which a snapshot does not hold: give the query once more, as one of those that are removed"
             )
-    for name, description in here.items():
-        for part, value in description.items():
-            if before[name].get(part) != value:
-                raise CorruptSnapshot(
-                    f"query {name!r} was another one when the snapshot was made: "
-                    f"its {part} was {before[name].get(part)}, now it is {value}"
-                )
-        # A digest is one of byte code, which another Python writes differently; what has none cannot be compared.
-        for a, b in zip(was["functions"][name], now["functions"][name], strict=True):
-            if was["python"] == now["python"] and None not in (a, b) and a != b:
-                raise CorruptSnapshot(f"the functions of query {name!r} are not those that the snapshot was made with")
+        then.append(query if query.name == name else query.named(name))
+    return then
+
+
+def _plain_name(name: str) -> str:
+    """Of a query that was removed (see `Operator.remove`), what it was called."""
+    return name.split("\0")[-1]
+
+
+def _check_query(query: Query, was: Mapping[str, Any], name: str) -> None:
+    for part, value in _description(query).items():
+        if was["queries"][name].get(part) != value:
+            raise CorruptSnapshot(
+                f"query {query.name!r} was another one when the snapshot was made: its {part} was "
+                f"{was['queries'][name].get(part)}, now it is {value}; give the new one another name"
+            )
+    # A digest is one of byte code, which another Python writes differently; what has none cannot be compared.
+    for a, b in zip(was["functions"][name], map(_digest, _functions(query)), strict=True):
+        if was["python"] == _PYTHON and None not in (a, b) and a != b:
+            raise CorruptSnapshot(
+                f"the functions of query {query.name!r} are not those that the snapshot was made with; give the new "
+                "query another name"
+            )
 
 
 def _lateness(lateness: Any, unit: str | None) -> int:

@@ -3,7 +3,8 @@
 kind     holds
 SLICES   slices of events, as `windlass.operator.slice_table` lays them out
 EVENTS   the events themselves, the columns that the queries need
-REFUSED  events that no window can hold (their time is null)
+UNTIMED  events that no window can hold: their time is null
+AHEAD    events whose time is too far in the future
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from windlass.errors import CorruptSnapshot
 
-SLICES, EVENTS, REFUSED = "slices", "events", "refused"
+SLICES, EVENTS, UNTIMED, AHEAD = "slices", "events", "untimed", "ahead"
 
 _KIND = b"windlass"
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from windlass.spark.blocks import EVENTS, REFUSED, SLICES, packed
+from windlass.spark import ahead
+from windlass.spark.blocks import AHEAD, EVENTS, SLICES, UNTIMED, packed
 from windlass.spark.buckets import bucket_of, labels
 from windlass.spark.job import Job
 
@@ -61,8 +62,8 @@ def _blocks(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, 
     if job.ships_events is None:
         slicer = job.slicer()
         for kind, table in timed:
-            if kind == REFUSED:
-                yield from _split(job, table, REFUSED)
+            if kind != EVENTS:
+                yield from _split(job, table, kind)
                 continue
             slicer.process(table)
             if len(slicer) > _SLICES or 2 * len(slicer) > slicer.events > _ROWS // 16:
@@ -71,8 +72,8 @@ def _blocks(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, 
         return
     held: list[pa.Table] = []
     for kind, table in timed:
-        if kind == REFUSED:
-            yield from _split(job, table, REFUSED)
+        if kind != EVENTS:
+            yield from _split(job, table, kind)
             continue
         held.append(table)
         if sum(part.num_rows for part in held) >= _ROWS:
@@ -83,16 +84,21 @@ def _blocks(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, 
 
 
 def _with_times(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
-    """The columns that are needed; events without a time apart."""
+    """The columns that are needed; events apart that have no time, or one too far ahead."""
     for batch in batches:
         if batch.num_rows == 0:
             continue
         # By place: Spark's own function cannot name columns with dots, so they come under other names.
-        table = pa.Table.from_batches([batch]).rename_columns(job.schema.names)
+        names = job.schema.names if job.max_ahead is None else [*job.schema.names, ahead.AHEAD]
+        table = pa.Table.from_batches([batch]).rename_columns(names)
+        if job.max_ahead is not None:
+            far, table = ahead.apart(table, job.time)
+            if far.num_rows:
+                yield AHEAD, far.cast(job.schema)
         if table.schema != job.schema:
             table = table.cast(job.schema)
         if table[job.time].null_count:
-            yield REFUSED, table.filter(pc.is_null(table[job.time]))
+            yield UNTIMED, table.filter(pc.is_null(table[job.time]))
             table = table.filter(pc.is_valid(table[job.time]))
         if table.num_rows:
             yield EVENTS, table

@@ -35,6 +35,11 @@ class Frame:
         # What is worked out here, on the driver, travels to the workers.
         _ = job.fingerprint, job.ships_events, self.schema
 
+    def before(self, fingerprint: str) -> Frame:
+        """The frame of the job that a checkpoint was last written by."""
+        job = self.job.before(fingerprint)
+        return self if job is self.job else Frame(job)
+
     @property
     def queries(self) -> list[str]:
         return [query.name for query in self.job.queries]

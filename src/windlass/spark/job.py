@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from windlass.errors import CorruptSnapshot
 from windlass.operator import state
 from windlass.operator.operator import Operator
 from windlass.operator.query import Query
@@ -28,6 +31,9 @@ class Job:
     key_ttl: Any
     late: Late
     buckets: int
+    max_ahead: Any = None
+    delay: int = 0  # milliseconds by which Spark's watermark is behind the greatest event time
+    removed: tuple[Query, ...] = ()  # queries that a checkpoint may still know, and that are not asked any more
 
     def operator(self) -> Operator:
         """The operator of one bucket, before the first event."""
@@ -48,9 +54,30 @@ class Job:
     @cached_property
     def fingerprint(self) -> str:
         """What a checkpoint belongs to, as text."""
-        asked = state.asked(self.operator())
-        asked |= {"schema": str(self.schema), "late": self.late, "buckets": self.buckets}
+        schema = base64.b64encode(self.schema.serialize()).decode()
+        asked = {"asked": state.asked(self.operator()), "schema": schema, "late": self.late, "buckets": self.buckets}
         return json.dumps(asked, sort_keys=True, default=str)
+
+    def before(self, fingerprint: str) -> Job:
+        """The job that a checkpoint was last written by: this one, or one with other queries."""
+        if fingerprint == self.fingerprint:
+            return self
+        was, now = json.loads(fingerprint), json.loads(self.fingerprint)
+        for name, hint in (("buckets", "give that number"), ("late", "give late as it was")):
+            if was[name] != now[name]:
+                raise _refused(f"{name} was {was[name]!r}, now it is {now[name]!r}; {hint}")
+        _check_options(was["asked"]["options"], now["asked"]["options"])
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(was["schema"])))
+        for field in schema:
+            if field.name in self.schema.names and (type_ := self.schema.field(field.name).type) != field.type:
+                raise _refused(
+                    f"column {field.name!r} was of {field.type}, now it is of {type_}; cast it to {field.type}"
+                )
+        try:
+            queries = tuple(state.recalled(was["asked"], self.queries, self.removed))
+        except CorruptSnapshot as error:
+            raise _refused(str(error).replace("the snapshot", "the checkpoint")) from error
+        return replace(self, queries=queries, schema=schema)
 
     @cached_property
     def ships_events(self) -> str | None:
@@ -58,3 +85,13 @@ class Job:
         if self.late == "rows":
             return "late events are asked for as rows"
         return refusal(self.operator())
+
+
+def _check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name, value in now.items():
+        if was.get(name) != value:
+            raise _refused(f"{name} was {was.get(name)!r}, now it is {value!r}; give it as it was")
+
+
+def _refused(why: str) -> CorruptSnapshot:
+    return CorruptSnapshot(f"the checkpoint was written by another job: {why}, or start a new checkpoint")

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
-from windlass.spark.blocks import EVENTS, SLICES, unpacked
+from windlass.operator.slicer import refusal
+from windlass.slicing.edges import LONG_AGO
+from windlass.spark.blocks import AHEAD, EVENTS, SLICES, unpacked
 from windlass.spark.frame import Frame
+from windlass.spark.job import Job
 from windlass.spark.state import decode_step
 
 _NO_TIME = "its time is null"
@@ -39,7 +43,8 @@ def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: i
         elif kind == EVENTS:
             operator.process(table)
         else:
-            rows.append(frame.of_refused(table, _NO_TIME))
+            ahead = f"ahead: its time is more than {frame.job.max_ahead} after the time at which it came"
+            rows.append(frame.of_refused(table, ahead if kind == AHEAD else _NO_TIME))
             refused += table.num_rows
     if watermark is not None:
         rows.append(frame.of_results(operator.advance(watermark)))
@@ -54,6 +59,21 @@ def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Oper
     for written in log:
         step(frame, operator, *decode_step(written))
     return operator
+
+
+def change(job: Job, operator: Operator, milliseconds: int) -> None:
+    """Let an operator that was restored go on with the queries of a job; `milliseconds` is Spark's watermark.
+
+    A query that is new starts after the greatest event time, of all buckets: that is what Spark's watermark comes from.
+    """
+    since = (milliseconds + 1 + job.delay) * 1000 if milliseconds > 0 else LONG_AGO
+    operator.change_queries(job.queries, since)
+    operator.bind(job.schema)
+    if job.ships_events is None and (why := refusal(operator)) is not None:
+        raise CorruptSnapshot(
+            f"the checkpoint keeps events, for queries that were removed since ({why}), but those that are left ship "
+            "slices; start a new checkpoint, or keep one of the queries that were removed"
+        )
 
 
 def finish(frame: Frame, operator: Operator, blocks: Iterable[bytes] = ()) -> list[pa.Table]:

@@ -15,10 +15,12 @@ files lack. Refused: tables whose files are not all there is to know (Delta, Ice
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +32,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
+from windlass.spark import ahead
 from windlass.spark.cut import CUT_SCHEMA, cut
 from windlass.spark.job import Job
 
 __all__ = ["ParquetEvents", "parquet_events"]
 
 GREATEST = "greatest"  # the greatest event time of a partition, for Spark's watermark
+_MANY = 10_000  # files, whose names are too long to go with every task
+_NOW = "__windlass_now"  # when the micro-batch began
 _TABLES = {"_delta_log": "Delta", "metadata/*.metadata.json": "Iceberg", ".hoodie": "Hudi"}
 _FILE_COLUMNS = {
     "path": StringType(),
@@ -116,11 +121,21 @@ class ParquetEvents:
         """The first stage over these files: what `cut` makes of a DataFrame's partitions."""
         files = self._files()
         partitioned = [name for name in files.columns if name not in _FILE_COLUMNS]
-        chosen = files.select("path", *(F.col(f"`{name}`") for name in partitioned))
-        if not self.isStreaming:
-            # In turn: Spark would put small files together by their size, all of them in one task.
-            chosen = chosen.repartition(max(1, self.sparkSession.sparkContext.defaultParallelism))
-        reading = _Reading(arrow_schema(self, self.columns), tuple(partitioned), self.where)
+        tasks = max(1, self.sparkSession.sparkContext.defaultParallelism)
+        listed: tuple[str, ...] = ()
+        if not self.isStreaming and not partitioned:
+            listed = tuple(files.inputFiles())
+        if 0 < len(listed) <= _MANY:
+            # The names go with the task, and Spark has a row for each: no stage is needed to hand them out.
+            chosen = self.sparkSession.range(0, len(listed), 1, min(len(listed), 2 * tasks))
+        else:
+            listed, chosen = (), files.select("path", *(F.col(f"`{name}`") for name in partitioned))
+            if not self.isStreaming:
+                # In turn: Spark would put small files together by their size, all of them in one task.
+                chosen = chosen.repartition(tasks)
+        if job.max_ahead is not None:
+            chosen = chosen.withColumn(_NOW, F.current_timestamp())
+        reading = _Reading(arrow_schema(self, self.columns), tuple(partitioned), self.where, listed)
         read = _read_and_cut(job, reading, heartbeat=self.isStreaming)
         blocks = chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp")
         if self.watermark is not None and self.isStreaming:
@@ -152,6 +167,13 @@ class _Reading:
     schema: pa.Schema  # all columns there are
     in_path: tuple[str, ...]  # those that the path tells
     where: pc.Expression | None
+    listed: tuple[str, ...] = ()  # files by number, as URIs; if there are none, rows have paths
+
+    def uri(self, file: dict[str, Any]) -> str:
+        if self.listed:
+            return self.listed[int(file["id"])]
+        scheme, path = str(file["path"]).split(":", 1)
+        return f"{scheme}:{quote(path)}"
 
 
 def _read_and_cut(
@@ -167,6 +189,8 @@ def _read_and_cut(
             for batch in files:
                 for file in batch.to_pylist():
                     for part in _events_of(job, file, read):
+                        if job.max_ahead is not None:
+                            part = ahead.marked_batch(part, job.time, _limit(file[_NOW], job.max_ahead))
                         if (latest := _latest(part, job.time)) is not None:
                             greatest[:] = [max([latest, *greatest])]
                         yield part
@@ -177,6 +201,11 @@ def _read_and_cut(
             yield _with_greatest(row.slice(0, 1), greatest, empty=True)
 
     return read_and_cut
+
+
+def _limit(now: datetime.datetime, max_ahead: Any) -> int:
+    since = now.astimezone(datetime.UTC) - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return since // datetime.timedelta(microseconds=1) + ahead.microseconds(max_ahead)
 
 
 def _with_greatest(row: pa.RecordBatch, greatest: list[int], empty: bool = False) -> pa.RecordBatch:
@@ -198,7 +227,7 @@ def _events_of(job: Job, file: dict[str, Any], read: _Reading) -> Iterator[pa.Re
     """The rows of a file, with the columns and types that Spark would give them."""
     in_path = {name: file[name] for name in read.in_path}
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    filesystem, name = pa.fs.FileSystem.from_uri(file["path"])
+    filesystem, name = pa.fs.FileSystem.from_uri(read.uri(file))
     dataset = ds.dataset(name, format=form, filesystem=filesystem)
     there = dataset.schema.names
     lacking = [field for field in read.schema if field.name not in there and field.name not in in_path]

@@ -23,13 +23,16 @@ from windlass.operator.operator import Operator
 from windlass.spark import state
 from windlass.spark.blocks import packed
 from windlass.spark.frame import Frame
-from windlass.spark.merge import Step, restored, step
+from windlass.spark.merge import Step, change, restored, step
 
 # What goes on to the driver: result rows as blocks, and figures about the bucket for `observe`.
 FIGURES = ("events", "late", "expired", "rows", "slices", "tuples", "keys", "open_windows", "state_bytes")
 OUTPUT_SCHEMA = "payload binary, " + ", ".join(f"{name} bigint" for name in FIGURES) + ", watermark bigint"
 
-_HEAD = "version int, token binary, fingerprint string, watermark bigint, timer bigint, log bigint, snapshot bigint"
+_HEAD = (
+    "version int, token binary, base binary, fingerprint string, watermark bigint, timer bigint, log bigint, "
+    "snapshot bigint, seal binary"
+)
 _ROWS = 1 << 16  # of a payload
 _MANY = 1 << 16  # tuples; with more it takes too long to count the open windows, and they are not reported
 
@@ -69,38 +72,51 @@ class Processor(StatefulProcessor):
         head = self.head.get()
         fingerprint = self.frame.job.fingerprint
         if head is None:
-            token, before, timer, log, size = state.first_token(fingerprint), None, 0, 0, 0
+            token = base = state.first_token(fingerprint)
+            known, before, timer, log, size = fingerprint, None, 0, 0, 0
         else:
-            version, token, known, before, timer, log, size = head
-            state.check(version, known, fingerprint)
-            token = bytes(token)
+            version, token, base, known, before, timer, log, size, seal = head
+            state.check(version)
+            token, base = bytes(token), bytes(base)
+            if bytes(seal) != state.seal(token, base, known, before, timer, log, size):
+                raise CorruptSnapshot(f"the state is damaged: the head of bucket {label} does not match its seal")
         if not blocks and head is not None and before == watermark:
             return
         kept = _kept.setdefault(fingerprint, state.Kept())
-        operator = kept.take(label, token) or self._restored(size, log)
+        operator = kept.take(label, token)
+        if operator is None:
+            operator = self._restored(self.frame.before(known), size, log, base, token)
+        changed = known != fingerprint
+        if changed:
+            change(self.frame.job, operator, milliseconds)
         counted = operator.counters
         done = step(self.frame, operator, blocks, watermark)
         written = state.encode_step(blocks, watermark)
         token = state.token_after(token, written)
         log += len(written)
-        if state.outgrown(log, size):
+        if changed or state.outgrown(log, size):  # the log is one of steps with the same queries
             data = operator.snapshot()
             self.snapshot.update((data,))
             self.log.clear()
+            base, token = token, state.token_after(token, data)
             log, size = 0, len(data)
         else:
             self.log.appendValue((written,))
         timer = self._rescheduled(timer, milliseconds)
-        self.head.update((state.VERSION, token, fingerprint, watermark, timer, log, size))
+        seal = state.seal(token, base, fingerprint, watermark, timer, log, size)
+        self.head.update((state.VERSION, token, base, fingerprint, watermark, timer, log, size, seal))
         kept.put(label, token, operator)
         yield self._output(done, counted, operator, log + size, milliseconds)
 
-    def _restored(self, size: int, log: int) -> Operator:
+    def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:
         snapshot = self.snapshot.get() if size else None
         if size and snapshot is None:
             raise CorruptSnapshot("the state has lost its snapshot; go back to an older checkpoint, or start a new one")
-        steps = (bytes(data) for (data,) in self.log.get()) if log else ()
-        return restored(self.frame, None if snapshot is None else bytes(snapshot[0]), steps)
+        data = None if snapshot is None else bytes(snapshot[0])
+        steps = [bytes(step) for (step,) in self.log.get()] if log else []
+        operator = restored(frame, data, steps)
+        state.check_whole(base, data, steps, token)
+        return operator
 
     def _rescheduled(self, timer: int, milliseconds: int) -> int:
         """One timer a bucket, for the next watermark whatever it is."""

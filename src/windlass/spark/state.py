@@ -9,7 +9,8 @@ constant times the blocks of the batch. Taking steps again gives the same state,
 its events and watermarks alone.
 
 A worker keeps the operators of its last batch. Every state has a *token*, a digest of all that led to it, so an
-operator that is kept is used only if it is in exactly the state that Spark has committed.
+operator that is kept is used only if it is in exactly the state that Spark has committed. And one that is restored has
+come from all the steps that there were, in their order, or it is refused: what Spark reads back is not checked by it.
 
     step     magic · version (u16) · watermark (i64, LONG_AGO: none) · blocks (u32) · their lengths (u64 each) ·
     blocks · BLAKE2b
@@ -18,15 +19,14 @@ operator that is kept is used only if it is in exactly the state that Spark has 
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
 
-MAGIC, VERSION = b"WINDLASS STEP", 1
+MAGIC, VERSION = b"WINDLASS STEP", 3
 NO_WATERMARK = -(2**63)
 _DIGEST = 16
 _KEPT = 64  # operators that a worker keeps
@@ -60,29 +60,38 @@ def decode_step(data: bytes) -> tuple[list[bytes], int | None]:
     return blocks, None if mark == NO_WATERMARK else mark
 
 
-def token_after(token: bytes, step: bytes) -> bytes:
-    """The token of the state that a step leads to."""
-    return _digest(token + step[-_DIGEST:])
+def token_after(token: bytes, written: bytes) -> bytes:
+    """The token of the state that a step, or a snapshot in the place of steps, leads to; both end with a digest."""
+    return _digest(token + written[-_DIGEST:])
 
 
 def first_token(fingerprint: str) -> bytes:
     return _digest(fingerprint.encode())
 
 
-def check(version: int, then: str, now: str) -> None:
-    """Refuse a state that another version, or another job, has written."""
+def seal(*fields: object) -> bytes:
+    """A digest of the fields of a head."""
+    return _digest(repr(fields).encode())
+
+
+def check_whole(base: bytes, snapshot: bytes | None, log: Iterable[bytes], token: bytes) -> None:
+    """Refuse a snapshot and steps that do not lead from `base`, the token before the snapshot, to `token`."""
+    reached = base if snapshot is None else token_after(base, snapshot)
+    for written in log:
+        reached = token_after(reached, written)
+    if reached != token:
+        raise CorruptSnapshot(
+            "the state is damaged: its head, its snapshot and its log do not belong together, so steps are missing or "
+            "there twice; put back the files of the checkpoint, or start a new one"
+        )
+
+
+def check(version: int) -> None:
+    """Refuse a state that another version has written."""
     if version != VERSION:
         raise CorruptSnapshot(
             f"the checkpoint was written by another version of Windlass: its state is of version {version}, this one "
             f"reads {VERSION}; finish the stream with that version, or start a new checkpoint"
-        )
-    if then != now:
-        before, here = json.loads(then), json.loads(now)
-        differing = [name for name in here if before.get(name) != here[name]]
-        raise CorruptSnapshot(
-            f"the checkpoint belongs to a stream with other {' and '.join(differing)}; give those that it was written "
-            f"with, or start a new checkpoint.\n  then: { {name: before.get(name) for name in differing} }"
-            f"\n  now:  { {name: here[name] for name in differing} }"
         )
 
 
