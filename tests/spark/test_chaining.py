@@ -87,7 +87,9 @@ def test_a_join_and_an_aggregation_of_spark(spark, tmp_path, batches):
     assert set(zip(got["k"].to_pylist(), got["room"].to_pylist(), strict=True)) == {("a", "kitchen"), ("b", "hall")}
 
 
-@pytest.mark.parametrize(("query", "moment"), [("small", last_moment), ("session", its_end)])
+@pytest.mark.parametrize(
+    ("query", "moment"), [("session", its_end), pytest.param("small", last_moment, marks=pytest.mark.faults)]
+)
 def test_a_second_shared_windows(spark, tmp_path, batches, query, moment):
     results = results_of(first_windows(spark, tmp_path, batches), query, history=False, time="at")
     assert results.columns[:3] == ["k", "window", "at"]

@@ -141,34 +141,38 @@ def with_another_head(data: bytes) -> bytes:
 
 
 def without_step(data: bytes) -> bytes:
-    """The step goes to a key of which nothing is known, as if it had never been written."""
-    start, _ = step_at(data)
-    key = data.rindex(LABEL, 0, start)
-    return data[:key] + struct.pack("<q", 77) + data[key + 8 :]
+    """The step goes to a bucket that does not exist, as if it had never been written. It is the first entry: four bytes
+    of the file's own, the kind, the length of the key, the key, whose last word is the bucket."""
+    (length,) = struct.unpack_from(">i", data, 5)
+    end = 9 + length
+    assert data[end - 8 : end] == struct.pack("<q", labels(1)[0])
+    assert 0 < step_at(data)[0] - end < 40
+    return data[: end - 8] + struct.pack("<q", 77) + data[end:]
 
 
-LABEL = struct.pack("<q", labels(1)[0])
+DAMAGES = {
+    flipped: "the state's log is damaged: the checksum of a step does not match",
+    with_old_head: "its state is of version 0, this one reads",
+    without_step: "its head, its snapshot and its log do not belong together",
+    with_another_head: "does not match its seal",
+    with_old_step: "the state's log is of version 0; this version of Windlass reads",
+}
 
 
-def test_damaged_and_outdated_state(spark, settings, tmp_path):
+@pytest.mark.parametrize("many", [2, pytest.param(len(DAMAGES), marks=pytest.mark.faults)])
+def test_damaged_and_outdated_state(spark, settings, tmp_path, many):
+    """One after the other in a checkpoint, which is put right again each time."""
     settings(spark_sql_streaming_stateStore_compression_codec="zstd")  # which can be read here
     batches = rows(4)
     stream = Stream(spark, tmp_path)
     stream.go_on(*batches[:3])
+    stream.add(batches[3])
     # The last one that says something: of two partitions only one holds the bucket.
     every = stream.checkpoint.glob("state/0/[01]/*.changelog")
     changes = max(every, key=lambda path: (int(path.stem), path.stat().st_size))
-    for edit, message in [
-        (flipped, "the state's log is damaged: the checksum of a step does not match"),
-        (with_old_step, "the state's log is of version 0; this version of Windlass reads"),
-        (with_old_head, "its state is of version 0, this one reads"),
-        (with_another_head, "does not match its seal"),
-        (without_step, "its head, its snapshot and its log do not belong together"),
-    ]:
+    for edit, message in list(DAMAGES.items())[:many]:
         fresh_workers(spark)
         with rewritten(changes, edit), pytest.raises(StreamingQueryException, match=re.escape(message)):
-            if edit is flipped:
-                stream.add(batches[3])
             run(spark, stream.files, [a.for_windlass() for a in SLICED], stream.checkpoint, delay=DELAY, **OPTIONS)
     stream.go_on()
     stream.check()
@@ -207,7 +211,7 @@ def test_a_full_disk(spark, small_disk):
     files = Files(small_disk / "in", batches)
     mixed = shared_windows(read_stream(spark, files, DELAY), [a.for_windlass() for a in SLICED], time="ts", **OPTIONS)
     writer = mixed.writeStream.foreachBatch(idempotent_parquet(str(small_disk / "out")))
-    for leave in (0, 1 << 15, 1 << 17):
+    for leave in (0, 1 << 16):
         ballast = fill(small_disk, leave)
         with pytest.raises((StreamingQueryException, Py4JJavaError), match="No space left on device"):
             to_the_end(writer, small_disk / "checkpoint")
@@ -232,7 +236,7 @@ def test_another_schema(spark, tmp_path):
     stream.check()
 
 
-@pytest.mark.parametrize("reader", ["Spark", "workers"])
+@pytest.mark.parametrize("reader", ["workers", pytest.param("Spark", marks=pytest.mark.faults)])
 def test_a_file_with_another_schema(spark, tmp_path, reader):
     """One file of the stream has text where numbers should be. It is named; with a right one in its place the stream
     goes on."""

@@ -29,7 +29,7 @@ __all__ = ["check", "is_classic", "session"]
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+_LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 # Spark's other settings stay as they are. Switching off whole-stage code generation, adaptive execution or checksums of
 # checkpoint files was tried, and showed no gain beyond the noise of a busy machine (a fifth of a micro-batch). Batches
@@ -48,9 +48,10 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # From the first line on; spark.log.level and setLogLevel come after the first warnings.
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
+if _LOGGING.is_file():  # not where windlass is in a zip file
+    # From the first line on; spark.log.level and setLogLevel come after the first warnings.
+    _SETTINGS["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 
 # Of a session within this process only.
 _LOCAL = {
