@@ -4,7 +4,7 @@
 
 All that a run leaves is in `place`: in/ (its files), checkpoint/, out/ (`idempotent_parquet`), and faults/, a file for
 each fault that it made itself. Faults are made on a task's first attempt, so a task that is tried again succeeds, and
-a few times each, as every one costs a Python process:
+`few` times each, as every one costs a Python process:
 
     cut      before the exchange, after rows have been handed on, the task fails
     state    in a function of a query, in the middle of a step of the state, it fails
@@ -34,7 +34,7 @@ from windlass.spark import idempotent_parquet, session, shared_windows
 
 DELAY = 10  # of the watermark, milliseconds
 LATENESS = 20 * MS
-FEW = 3
+SLEEPS = ("slow", "stuck")
 
 SLICED = (
     Asked("tumbling", oracle.Tumbling(10 * MS), ("sum", "events", "avg")),
@@ -52,22 +52,27 @@ QUERIES = {"slices": SLICED, "events": EVENTS}
 class Faults:
     """Faults of a first attempt, each noted in a directory before it happens."""
 
-    def __init__(self, place: str, kinds: Sequence[str]) -> None:
-        self.place, self.kinds = Path(place), tuple(kinds)
+    def __init__(self, place: str, kinds: Sequence[str], few: int = 1) -> None:
+        self.place, self.kinds, self.few = Path(place), tuple(kinds), few
 
     def strike(self, kind: str) -> None:
         context = TaskContext.get()
         if kind not in self.kinds or context is None:
             return
-        sleeps = kind in ("slow", "stuck")
-        if context.attemptNumber() > 0 or (sleeps and context.partitionId() > 0):
-            kind = f"after-{kind}" if context.attemptNumber() > 0 else ""
-        if kind and len(list(self.place.glob(f"{kind} *"))) < FEW:
-            (self.place / f"{kind} {uuid.uuid4().hex}").touch()
-            if kind in ("slow", "stuck"):
-                time.sleep(20)
-            elif kind in self.kinds:
+        if context.attemptNumber() > 0:
+            self._noted(f"after-{kind}")
+        elif kind not in SLEEPS:
+            if self._noted(kind):
                 raise RuntimeError(f"the first attempt of a task fails: {kind}")
+        elif context.partitionId() == 0 and self._noted(kind):  # the others show how long it should take
+            time.sleep(20)
+
+    def _noted(self, kind: str) -> bool:
+        """Whether there have not been too many of them; if so, here is another."""
+        if len(list(self.place.glob(f"{kind} *"))) >= self.few:
+            return False
+        (self.place / f"{kind} {uuid.uuid4().hex}").touch()
+        return True
 
     def in_batches(self, *kinds: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """For `mapInArrow`: everything is handed on, then the fault."""
@@ -107,12 +112,12 @@ def main(
     config: dict[str, Any] | None = None,
     ships: str = "events",
     faults: Sequence[str] = (),
-    late: str = "slices",
+    few: int = 1,
 ) -> None:
     here = Path(place)
     spark = session("faults", master=master, config={"spark.sql.shuffle.partitions": 2} | (config or {}))
     say("ready")
-    made = Faults(str(here / "faults"), faults)
+    made = Faults(str(here / "faults"), faults, few)
     events = read_stream(spark, Files(here / "in"), DELAY)
     if {"cut", "slow"} & set(faults):  # the schema says which column has the watermark
         events = events.repartition(2, "id").mapInArrow(made.in_batches("cut", "slow"), events.schema)
@@ -123,7 +128,6 @@ def main(
         key="k",
         sequence="id",
         allowed_lateness=LATENESS,
-        late=late,
     )
     if "written" in faults:
         frame = frame.mapInArrow(made.in_batches("written"), frame.schema)

@@ -65,11 +65,11 @@ def test_the_job_of_the_guide(tmp_path, monkeypatch):
     bare = children.environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
     bare.pop("PYTHONPATH")  # neither the cluster nor the driver finds Windlass but in the zip file
     monkeypatch.setattr(children, "environment", lambda: {k: v for k, v in bare.items() if k != "SPARK_LOCAL_IP"})
-    cache = tmp_path / "numba"
+    cache = tmp_path / "kernels"
     with children.standalone(tmp_path) as master:
         submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", master, *settings()]
         submit += ["--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.driver.host=127.0.0.1"]
-        submit += ["--conf", "spark.executor.memory=1g", "--conf", f"spark.executorEnv.NUMBA_CACHE_DIR={cache}"]
+        submit += ["--conf", "spark.executor.memory=1g", "--conf", f"spark.executorEnv.WINDLASS_CACHE_DIR={cache}"]
         submit += ["--conf", f"spark.pyspark.python={sys.executable}", "--conf", "spark.log.level=ERROR"]
         submit += ["--py-files", str(zipped(tmp_path / "windlass.zip")), str(job(tmp_path / "job.py")), str(tmp_path)]
         run = subprocess.run(submit, env=bare, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)

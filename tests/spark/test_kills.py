@@ -73,11 +73,11 @@ def kill_drivers(place: Path, ships: str, faults: Sequence[str], kills: int, **o
     files = Files(place / "in", batches[:4])
     killed = 0
     while killed < kills:
-        with driver(place, ships=ships, faults=faults, **options) as child:
+        with driver(place, ships=ships, faults=faults, few=20, **options) as child:
             killed += kill_at_random(child, random, 30)
         files.add(*batches[files.count : files.count + 4])
     files.add(*batches[files.count :])
-    to_the_end(place, ships=ships, faults=faults, **options)
+    to_the_end(place, ships=ships, faults=faults, few=20, **options)
     check(place, batches, ships, faults)
     assert struck(place).keys() >= set(faults)
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from windlass.kernels.cache import keep_by_name
 from windlass.kernels.columns import copy_row, prefetch, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
@@ -69,6 +70,7 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
     from numba import njit
 
     _teach_numba()
+    keep_by_name(__name__)
     try:
         memory = "_allocating" if allocates else ""  # numba's cache does not look at the options
         name, cacheable = f"{_word(kernel)}{memory}_{digest(kernel)}_{_scheme()}", True
