@@ -619,17 +619,17 @@ def standing(window: Any, events: list[Event], w: float) -> list[Standing]:
     return FINDERS[type(window)](window, events, w)
 
 
-def holding(grid: Grid, x: int) -> Iterator[tuple[int, int]]:
+def holding(grid: Grid, x: float) -> Iterator[tuple[int, int]]:
     """The windows of a grid that hold the point x; of a landmark's windows, the one whose last slide holds it."""
     if isinstance(grid, Tumbling):
         grid = Sliding(grid.size, grid.size, grid.offset)
     if isinstance(grid, Sliding):
-        low = grid.offset + (x - grid.offset) // grid.slide * grid.slide
+        low = grid.offset + int((x - grid.offset) // grid.slide) * grid.slide
         while low + grid.size > x:
             yield low, low + grid.size
             low -= grid.slide
     elif isinstance(grid, Cumulate):
-        low = grid.offset + (x - grid.offset) // grid.size * grid.size
+        low = grid.offset + int((x - grid.offset) // grid.size) * grid.size
         for high in range(low + grid.step, low + grid.size + 1, grid.step):
             if x < high:
                 yield low, high
@@ -637,14 +637,14 @@ def holding(grid: Grid, x: int) -> Iterator[tuple[int, int]]:
         if grid.start <= x < grid.start + grid.size:
             yield grid.start, grid.start + grid.size
     elif x >= grid.start:
-        yield grid.start, grid.start + ((x - grid.start) // grid.slide + 1) * grid.slide
+        yield grid.start, grid.start + (int((x - grid.start) // grid.slide) + 1) * grid.slide
 
 
-def between(events: list[Event], points: Sequence[int], low: float, high: float) -> list[Event]:
+def between(events: list[Event], points: Sequence[float], low: float, high: float) -> list[Event]:
     return [event for event, x in zip(events, points, strict=True) if low <= x < high]
 
 
-def with_points(grid: Grid, points: Iterable[int]) -> list[tuple[int, int]]:
+def with_points(grid: Grid, points: Iterable[float]) -> list[tuple[int, int]]:
     """The windows of a grid that hold one of these points, by their ends."""
     return sorted({bounds for x in points for bounds in holding(grid, x)}, key=lambda bounds: bounds[::-1])
 
@@ -681,7 +681,7 @@ def extent(events: list[Event]) -> tuple[int, int]:
     return events[0].ts, events[-1].ts + 1
 
 
-def endless(grid: Grid, events: list[Event], points: Sequence[int]) -> list[Standing]:
+def endless(grid: Grid, events: list[Event], points: Sequence[float]) -> list[Standing]:
     """A landmark has windows that no event has reached the end of; they have begun with the landmark."""
     held = between(events, points, grid.start, math.inf) if isinstance(grid, Landmark) else []
     return [Standing(grid.start, math.inf, held[0].ts, math.inf, held, False, False)] if held else []

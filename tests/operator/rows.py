@@ -33,6 +33,7 @@ SCHEMA = pa.schema(
         "f": pa.float64(),  # quarters, whose sums are exact
         "flag": pa.bool_(),
         "km": pa.int64(),  # does not decrease with time
+        "miles": pa.float64(),  # nor do these
     }
 )
 
@@ -40,7 +41,7 @@ SCHEMA = pa.schema(
 def event(ts: int, **columns: Any) -> dict[str, Any]:
     """An event with the columns that are given; the others follow from its time."""
     made = {"ts": ts, "k": None, "j": 0, "seq": 0, "id": 0, "x": ts, "y": 0, "f": ts / 4, "flag": False, "km": ts // 2}
-    return made | columns
+    return made | {"miles": ts * 3 / 7} | columns
 
 
 def table(events: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -80,6 +81,7 @@ AGGREGATES: dict[str, tuple[Any, oracle.Asked]] = {
     "median": (agg.median("x"), oracle.Asked(oracle.median, ("x",))),
     "arg_max": (agg.arg_max("id", by="x"), oracle.Asked(oracle.arg_max, ("id", "x"))),
     "digits": (digits("x"), oracle.Asked(digits_of, ("x",))),
+    "furthest": (agg.max("miles"), oracle.Asked(oracle.max_, ("miles",))),
 }
 # Those that need data made for them.
 OTHERS: dict[str, tuple[Any, oracle.Asked]] = {

@@ -56,3 +56,24 @@ def test_a_removed_query_leaves_no_trace(removed: Any, kept: Any, order: Any, ke
             both.remove("goes")
     assert both.finish()["stays"].to_pylist() == alone.finish()["stays"].to_pylist()
     assert [query.name for query in both.queries] == ["stays"]
+
+
+def test_queries_that_are_added_at_one_moment_share_slices() -> None:
+    operator = windlass.Operator([windlass.Query("first", windlass.Tumbling(7), agg.sum("x"))], time="ts")
+    operator.add(windlass.Query("before the first event", windlass.Tumbling(5), agg.sum("x")))
+    assert operator.explain().count("  slicing ") == 1
+    operator.process(batch(1, 2, 3, 4))
+    for i in range(5):
+        operator.add(windlass.Query(f"q{i}", windlass.Sliding(4, 1 + i % 2), agg.sum("x")))
+    operator.add(windlass.Query("pairs", windlass.Tumbling(2, measure="count"), agg.sum("x")))
+    assert operator.explain().count("added at 4: ") == operator.explain().count("  slicing ") - 1 == 2
+    operator.process(batch(5, 6, 9, 12))
+    results = operator.finish()
+    assert [row["sum(x)"] for row in results["first"].to_pylist()] == [21, 7]
+    sums = {t: 3 * t % 7 for t in (5, 6, 9, 12)}
+    for i in range(5):
+        for row in results[f"q{i}"].to_pylist():
+            start, end = row["window"]["start"], row["window"]["end"]
+            assert start > 4
+            assert row["sum(x)"] == sum(x for t, x in sums.items() if start <= t < end)
+    assert [row["sum(x)"] for row in results["pairs"].to_pylist()] == [sums[5] + sums[6], sums[9] + sums[12]]

@@ -371,8 +371,6 @@ def test_units():
     ("values", "error", "message"),
     [
         ([1, None], InvalidArgument, "null in row 1"),
-        ([1.0, 2.0], WrongType, "must be integers"),
-        ([math.nan, 2.0], WrongType, "nan in row 0.*must be integers"),
         (["a", "b"], WrongType, "must be integers"),
         ([True, False], WrongType, "must be integers"),
         ([1, 2**63], InvalidArgument, "row 1"),
@@ -384,6 +382,31 @@ def test_sequences_and_measures_are_integers(values, error, message):
         read(batch, sequence="x")
     with pytest.raises(error, match=message):
         Reader("ts").read(batch, measures=["x"])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, 2.0], "must be integers"),
+        ([math.nan, 2.0], "nan in row 0.*must be integers"),
+    ],
+)
+def test_sequences_are_no_fractions(values, message):
+    with pytest.raises(WrongType, match=message):
+        read({"ts": [1, 2], "x": values}, sequence="x")
+
+
+def test_measures_may_be_fractions():
+    km = pa.array([-0.5, -0.0, 0.999, 1.0, 2.0**52 + 0.5])
+    for values in (km, km.to_numpy(), pa.chunked_array([km[:2], km[2:]])):
+        whole = Reader("ts").read({"ts": range(5), "km": values}, measures=["km"]).measure("km")
+        assert whole.tolist() == [-1, 0, 0, 1, 2**52]
+    assert Reader("ts").read({"ts": [1], "km": np.float32([7.9])}, measures=["km"]).measure("km").tolist() == [7]
+    for bad in (math.nan, math.inf, -math.inf, 2.0**63):
+        with pytest.raises(InvalidArgument, match="in row 1; a measure is a finite number"):
+            Reader("ts").read({"ts": [1, 2], "km": [0.0, bad]}, measures=["km"])
+    with pytest.raises(InvalidArgument, match="null in row 1"):
+        Reader("ts").read({"ts": [1, 2], "km": pa.array([0.5, None])}, measures=["km"])
 
 
 def test_times_are_measures_too():

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from windlass import LastN, Operator, Punctuation, Query, Session, Sliding, Tumbling, agg
+from windlass import (
+    LastN,
+    Operator,
+    Punctuation,
+    Query,
+    Session,
+    SlideByTuple,
+    Sliding,
+    ThresholdFrame,
+    Tumbling,
+    agg,
+)
 
 
 def explained(*queries: Query, **options: Any) -> str:
@@ -23,6 +34,11 @@ COUNT = Query("count", Tumbling(10, measure="count"), agg.sum("x"))
 FIRST = Query("firsts", Tumbling(10), agg.first("x"))
 MARKS = Query("marks", Punctuation("flag"), agg.sum("x"))
 LAST = Query("latest", LastN(3, 10), agg.sum("x"))
+FRAME = Query("frames", ThresholdFrame("flag", 2), agg.sum("x"))
+FRAMES_AGAIN = Query("again", ThresholdFrame("flag", 2), agg.max("x"))
+BY_TUPLE = Query("by tuple", SlideByTuple(5, 2), agg.sum("x"))
+BY_TUPLE_AGAIN = Query("opened", SlideByTuple(5, 2), agg.max("x"))
+NAMES = ("grid", "count", "firsts", "marks", "latest", "frames", "again", "by tuple", "opened")
 
 
 @pytest.mark.parametrize(
@@ -31,12 +47,13 @@ LAST = Query("latest", LastN(3, 10), agg.sum("x"))
         # queries          order           slicing       tuples                          splits
         ([GRID], "out-of-order", "general", "dropped: each event is folded", "never"),
         ([GRID, Query("s", Session(5), agg.sum("x"))], "out-of-order", "sessions", "dropped", "never"),
-        ([GRID, COUNT], "out-of-order", "in order", "kept: count: a late event moves", "never"),
-        ([GRID, FIRST], "out-of-order", "in order", "kept: firsts: an aggregate is not commutative", "never"),
-        ([GRID, MARKS], "out-of-order", "in order", "kept: marks: a late event may move edges", "possible: marks"),
-        ([GRID, LAST], "out-of-order", "in order", "kept: latest", "possible: latest"),
+        ([COUNT], "out-of-order", "in order", "kept: count: a late event moves", "never"),
+        ([COUNT, FIRST], "out-of-order", "in order", "kept: count: a late event moves", "never"),
+        ([FIRST], "out-of-order", "in order", "kept: firsts: an aggregate is not commutative", "never"),
+        ([MARKS], "out-of-order", "in order", "kept: marks: a late event may move edges", "possible: marks"),
+        ([LAST], "out-of-order", "in order", "kept: latest", "possible: latest"),
         ([GRID, COUNT, FIRST, MARKS], "in-order", "Cutty: slices begin where windows begin", "dropped", "never"),
-        ([GRID, LAST], "in-order", "Cutty", "kept: latest: its window is forward context aware", "possible: latest"),
+        ([LAST], "in-order", "Cutty", "kept: latest: its window is forward context aware", "possible: latest"),
     ],
 )
 def test_decisions_and_their_reasons(queries: list[Query], order: str, slicing: str, tuples: str, splits: str) -> None:
@@ -45,6 +62,27 @@ def test_decisions_and_their_reasons(queries: list[Query], order: str, slicing: 
     assert line(text, "tuples").startswith(tuples)
     assert line(text, "splits").startswith(splits)
     assert line(text, "order").startswith(order)
+
+
+@pytest.mark.parametrize(
+    ("queries", "order", "parts"),
+    [
+        ([GRID, COUNT, FIRST], "out-of-order", [["grid"], ["count", "firsts"]]),
+        ([MARKS, GRID], "out-of-order", [["marks"], ["grid"]]),
+        ([LAST, GRID, COUNT], "in-order", [["latest"], ["grid", "count"]]),
+        (
+            [COUNT, FRAME, BY_TUPLE, FRAMES_AGAIN, BY_TUPLE_AGAIN],
+            "out-of-order",
+            [["count", "frames", "again"], ["by tuple", "opened"]],
+        ),
+        ([COUNT, FRAME, BY_TUPLE], "in-order", [["count", "frames", "by tuple"]]),
+    ],
+)
+def test_queries_share_slices_with_those_that_need_as_much(queries: list[Query], order: str, parts: Any) -> None:
+    """Tuples are kept for those that need them, and one that may look back over events it refused is by itself."""
+    text = explained(*queries, order=order)
+    told = [part.split("  partials")[0] for part in text.split("  windows")[1:]]
+    assert [[name for name in NAMES if f" {name}" in part] for part in told] == parts
 
 
 @pytest.mark.parametrize(

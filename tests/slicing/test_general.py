@@ -48,17 +48,11 @@ class Bench:
         laid = edges.between(self.edges, int(ts.min()), int(ts.max())) if lay_out else np.empty(0, np.int64)
         cut = np.empty((len(ts), 7), np.int64)
         n = general.cut()(key, ts, np.empty(0, np.int64), self.edges, laid, self.gap, cut)
-        owner = cut[:n, general.KEY]
-        first = np.flatnonzero(np.diff(owner, prepend=-1))
         s = self.slices
-        s.reserve(owner[first], np.diff(np.append(first, n)))
-        program = np.empty((2 * n + len(s), instructions.WIDTH), np.int64)
-        length, s.free_count = general.settle()(
-            cut[:n], n, self.gap, self.watermark, self.lateness, s.directory, s.rows, s.free, s.free_count, 1, program
-        )
+        program = general.settle(s, cut[:n], self.gap, self.watermark, self.lateness, 1, len(s))
         none = np.zeros(len(ts), np.int64)
-        self.lift.run(program[:length], Tuples(none, ts, none, none, {"x": ts.astype(np.float64)}), s, ())
-        self.instructions = program[:length, 0].tolist()
+        self.lift.run(program, Tuples(none, ts, none, none, {"x": ts.astype(np.float64)}), s, ())
+        self.instructions = program[:, 0].tolist()
 
     def found(self) -> dict[int, list[tuple[int, int, float, int]]]:
         """By key: first and last time of each slice, the sum of its times and their number."""

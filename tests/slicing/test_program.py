@@ -18,7 +18,7 @@ from windlass.aggregates.values import value_type
 from windlass.operator.lift import Lift, lowered
 from windlass.operator.tuples import Tuples
 from windlass.slicing.instructions import ANSWER, FOLD, MERGE, REPAIR, WIDTH
-from windlass.slicing.slices import BASE, CAPACITY, HI, LO, SLOT, Slices
+from windlass.slicing.slices import BASE, CAPACITY, CLEAN, HI, LO, SLOT, Slices
 
 
 def number(values: list[int]) -> int | None:
@@ -94,7 +94,7 @@ class Bench:
 
     def answer(self, key: int) -> None:
         """Ask for every range of slices, and compare."""
-        base, lo, hi, capacity, _ = self.slices.directory[key].tolist()
+        base, lo, hi, capacity = self.slices.directory[key, :CLEAN].tolist()
         program: list[tuple[int, ...]] = []
         clean = max(self.dirty[key], lo)
         if self.lift.eager and clean < hi:
@@ -196,7 +196,7 @@ def test_lazy_and_eager_combines() -> None:
             bench = Bench(aggregate, eager)
             bench.append(0, *([1] for _ in range(n)))
             bench.answer(0)  # repairs the tree
-            base, lo, hi, capacity, _ = bench.slices.directory[0].tolist()
+            base, lo, hi, capacity = bench.slices.directory[0, :CLEAN].tolist()
             costs = []
             for p in range(lo, hi):
                 calls.reset()
@@ -218,7 +218,7 @@ def test_many_slices_and_few_of_them_appended_at_a_time() -> None:
     for more in [1, 3, 700, 9, 1, 1500, 5, 2000, 40, 1, 900]:
         where = int(slices.directory[0, BASE])
         slices.reserve(np.array([0]), np.array([more]))
-        base, lo, hi, capacity, _ = slices.directory[0].tolist()
+        base, lo, hi, capacity = slices.directory[0, :CLEAN].tolist()
         clean = 0 if base != where or lo == 0 else clean
         values = rng.integers(0, 50, more)
         program = np.zeros((more + 1 + 200, WIDTH), np.int64)

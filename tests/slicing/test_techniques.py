@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass import Cumulate, Operator, Query, Sliding, Tumbling, agg
+from windlass import Band, Cumulate, Landmark, Operator, Query, Sliding, Tumbling, agg
 from windlass.errors import InvalidArgument
 from windlass.slicing import edges
 from windlass.slicing.fragments import composite_slide, fragments, partials
@@ -152,13 +152,49 @@ def stream(low: int, high: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("r", "s"), EXAMPLES)
-@pytest.mark.parametrize(("order", "technique"), [("in-order", "cutty"), ("out-of-order", "general")])
-def test_slices_of_the_operator_are_those_of_table_1(order: Any, technique: str, r: int, s: int) -> None:
+@pytest.mark.parametrize(
+    ("order", "technique", "options"),
+    [
+        ("in-order", "cutty", {}),
+        ("out-of-order", "general", {}),
+        *(("in-order", technique, {"slicing": technique}) for technique in ("cutty", "pairs", "panes")),
+    ],
+)
+def test_slices_of_the_operator_are_those_of_table_1(order: Any, technique: str, options: Any, r: int, s: int) -> None:
     # The last event is the last of the window [0, r), the oldest that is not complete: its slices are all there is.
-    operator = Operator(Query("q", Sliding(r, s), agg.sum("x")), time="ts", order=order)
+    operator = Operator(Query("q", Sliding(r, s), agg.sum("x")), time="ts", order=order, **options)
     operator.process(stream(-3 * r, r))
     operator.advance(r - 1)
     assert operator.counters["slices"] == table_1(technique, r, s)
+
+
+@pytest.mark.parametrize("technique", ["cutty", "pairs", "panes"])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_the_technique_is_the_operators_choice_and_changes_no_answer(technique: Any, key: Any) -> None:
+    windows = [Sliding(10, 3), Cumulate(3, 12), Tumbling(7), Band(20, 30), Landmark(5, 9)]
+    windows += [Sliding(8, 3, measure="count")]
+    queries = [Query(f"q{i}", window, agg.sum("x"), agg.last("x")) for i, window in enumerate(windows)]
+    events = stream(0, 100) | {"k": np.arange(100) % 3}
+    rows = []
+    for slicing in ("auto", technique):
+        operator = Operator(queries, time="ts", key=key, order="in-order", slicing=slicing)
+        for part in np.array_split(np.arange(100), 9):
+            operator.process({name: values[part] for name, values in events.items()})
+        rows.append(sorted(map(repr, operator.finish().to_arrow().to_pylist())))
+        assert technique.capitalize() in operator.explain() or slicing == "auto"
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"slicing": "slabs", "order": "in-order"}, "one of 'auto', 'cutty', 'pairs', 'panes'"),
+        ({"slicing": "pairs"}, "is for order='in-order'"),
+    ],
+)
+def test_techniques_that_cannot_be_had(options: Any, told: str) -> None:
+    with pytest.raises(InvalidArgument, match=told):
+        Operator(Query("q", Tumbling(5), agg.sum("x")), time="ts", **options)
 
 
 @pytest.mark.parametrize(("r", "s"), EXAMPLES)

@@ -12,6 +12,7 @@ are given:
     defined(p)      whether there is an answer (var_samp of one event has none); None: always, given a value
     seen(p)         whether there was a value at all, where the fields can tell (avg keeps a count)
     gather(v, …)    the partial of a whole array of events at once, where that beats lifting them one by one
+    unite([p, …])   the partial of several, oldest first, which may put off combining them until someone looks
 
 Nulls are not the functions' business: a null value becomes the identity. Where the answer over nothing but nulls
 is null, and the fields cannot tell, `optional` adds one that can.
@@ -54,6 +55,7 @@ class Monoid:
     defined: Function | None = None
     seen: Function | None = None
     gather: Function | None = None
+    unite: Function | None = None
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
     nullable: bool = False
@@ -194,6 +196,7 @@ def _with_validity(m: Monoid) -> Monoid:
         selects=selects,
         defined=defined,
         gather=None if m.gather is None else _with_last(m.gather, 1 if base_inverse is not None else True),
+        unite=None,  # it knows nothing of the field that was added
         nullable=True,
     )
 
@@ -258,6 +261,7 @@ def _with_identity(m: Monoid) -> Monoid:
         selects=None if base_selects is None else selects,
         seen=seen,
         gather=None if m.gather is None else _with_last(m.gather, one),
+        unite=None,
         has_identity=True,
     )
 

@@ -15,13 +15,12 @@ import math
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.aggregate import Aggregate, refuse_type
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.parameters import number
-from windlass.aggregates.runs import Run, run_monoid, run_of
+from windlass.aggregates.runs import Run, United, at_ranks, run_monoid, run_of, size_of
 from windlass.aggregates.values import ValueType
 
 __all__ = ["median", "percentile", "quantile", "run_of"]
@@ -65,11 +64,10 @@ def _quantile(name: str, q: float, type_: ValueType) -> Monoid:
     return run_monoid(type_, lower, pa.float64())
 
 
-def interpolated(run: Run, q: float) -> float:
+def interpolated(run: Run | United, q: float) -> float:
     """The value at rank q·(n - 1), counted from 0; between two ranks, on the straight line between them."""
-    ends = np.cumsum(run.counts)
-    rank = q * (int(ends[-1]) - 1)
+    rank = q * (size_of(run) - 1)
     below = math.floor(rank)
-    at, after = np.searchsorted(ends, (below, math.ceil(rank)), side="right")
-    low, high, part = float(run.values[at]), float(run.values[after]), rank - below
-    return low if at == after else (1.0 - part) * low + part * high
+    low, high = map(float, at_ranks(run, below, math.ceil(rank)))
+    part = rank - below
+    return low if low == high or low != low else (1.0 - part) * low + part * high

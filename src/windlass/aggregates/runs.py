@@ -6,12 +6,14 @@ A run is the multiset of a slice's values: the distinct ones in ascending order,
                     counts 1 3 1
 
 Two runs merge in one linear pass, and a run that was merged in can be taken out again the same way. A run
-is never changed once it is made. NaN is one value and the greatest, as in Spark; -0.0 and 0.0 are one value.
+is never changed once it is made. A window's run is united of those of its slices, which are merged only if all of its
+values are asked for; the one at some rank is found among them by bisection. NaN is one value and the greatest, as in
+Spark; -0.0 and 0.0 are one value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,6 +30,32 @@ Array = np.ndarray[Any, Any]
 class Run(NamedTuple):
     values: Array
     counts: Array
+
+
+class United:
+    """Several runs as one. Merged when someone asks for its values or counts, and then once."""
+
+    def __init__(self, parts: Sequence[Run]) -> None:
+        self.parts = parts
+
+    @cached_property
+    def _merged(self) -> Run:
+        parts = list(self.parts)
+        while len(parts) > 1:  # neighbours, so that each value is moved log₂ of their number times
+            pairs = [merged(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+            parts = pairs + parts[2 * len(pairs) :]
+        return parts[0]
+
+    @property
+    def values(self) -> Array:
+        return self._merged.values
+
+    @property
+    def counts(self) -> Array:
+        return self._merged.counts
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self._merged)
 
 
 class _OnFirstCall:
@@ -68,6 +96,25 @@ def merged(a: Run, b: Run) -> Run:
     return Run(*merge(a.values, a.counts, b.values, b.counts))
 
 
+def at_ranks(run: Run | United, low: int, high: int) -> tuple[Any, Any]:
+    """The values at two ranks, counted from 0, the second of which is the first or the next."""
+    parts = run.parts if isinstance(run, United) and run.parts[0].values.dtype != OBJECT else [run]
+    values, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    ends = np.cumsum(counts)
+    if len(parts) == 1:
+        at, after = np.searchsorted(ends, (low, high), side="right")
+        return values[at], values[after]
+    bounds = np.empty((len(parts), 5), np.int64)
+    bounds[:, 1] = np.cumsum([len(part.values) for part in parts])
+    bounds[0, 0], bounds[1:, 0] = 0, bounds[:-1, 1]
+    return _compiled_select(values, ends, bounds, low, high)  # type: ignore[no-any-return]
+
+
+def size_of(run: Run | United) -> int:
+    """How many values there are, repetitions included."""
+    return sum(int(part.counts.sum()) for part in (run.parts if isinstance(run, United) else [run]))
+
+
 def without(c: Run, a: Run) -> Run:
     """What is left of `c` once the values of `a`, which it contains, are taken out."""
     subtract = _subtract if c.values.dtype == OBJECT else _compiled_subtract
@@ -106,12 +153,62 @@ def _subtract(c: Any, c_counts: Any, a: Any, a_counts: Any) -> Any:
     return values[:n], counts[:n]
 
 
+def _above(values: Any, lo: Any, hi: Any, value: Any) -> Any:
+    """The first of lo:hi that comes after the value; else hi."""
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if _precedes(value, values[middle]):
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+def _select(values: Any, ends: Any, bounds: Any, low: Any, high: Any) -> Any:
+    """The values at the ranks low and high (which is low or the next) of runs that follow each other in `values`: run r
+    is bounds[r, 0]:bounds[r, 1], and `ends` counts the values up to each place from the first run on.
+
+    The value at a rank is the least one that more values than the rank are not above. In each run it can only be
+    in bounds[r, 2]:bounds[r, 3]; the middle of the longest such stretch is compared, which moves a bound of each."""
+    runs = len(bounds)
+    for r in range(runs):
+        bounds[r, 2], bounds[r, 3] = bounds[r, 0], bounds[r, 1]
+    found = values[0]
+    while True:
+        longest = 0
+        for r in range(1, runs):
+            if bounds[r, 3] - bounds[r, 2] > bounds[longest, 3] - bounds[longest, 2]:
+                longest = r
+        if bounds[longest, 2] == bounds[longest, 3]:
+            break
+        pivot = values[(bounds[longest, 2] + bounds[longest, 3]) >> 1]
+        upto = 0  # values that are not above the pivot
+        for r in range(runs):
+            begin, at = bounds[r, 0], _above(values, bounds[r, 2], bounds[r, 3], pivot)
+            bounds[r, 4] = at
+            upto += (ends[at - 1] if at > 0 else 0) - (ends[begin - 1] if begin > 0 else 0)
+        for r in range(runs):
+            at = bounds[r, 4]
+            if upto <= low:
+                bounds[r, 2] = at
+            else:
+                found = pivot  # or one before it
+                bounds[r, 3] = at - 1 if at > bounds[r, 2] and not _precedes(values[at - 1], pivot) else at
+    upto, after, any_after = 0, found, False
+    for r in range(runs):
+        begin, at = bounds[r, 0], _above(values, bounds[r, 0], bounds[r, 1], found)
+        upto += (ends[at - 1] if at > 0 else 0) - (ends[begin - 1] if begin > 0 else 0)
+        if at < bounds[r, 1] and (not any_after or _precedes(values[at], after)):
+            after, any_after = values[at], True
+    return found, found if high < upto else after
+
+
 def _precedes(x: Any, y: Any) -> Any:
     """x < y, where NaN is the greatest and equal to itself."""
     return x < y or (y != y and x == x)
 
 
-_compiled_merge, _compiled_subtract = _OnFirstCall(_merge), _OnFirstCall(_subtract)
+_compiled_merge, _compiled_subtract, _compiled_select = map(_OnFirstCall, (_merge, _subtract, _select))
 
 
 def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answers_empty: bool = False) -> Monoid:
@@ -136,6 +233,10 @@ def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answer
     def gather(values: Any) -> Any:
         return (run_of(values.astype(dtype, copy=False)),)
 
+    def unite(partials: Any) -> Any:
+        runs = [run for (run,) in partials if len(run.values)]
+        return (United(runs) if len(runs) > 1 else runs[0] if runs else empty_run(dtype),)
+
     def decode(pair: Any) -> Run:
         return Run(*pair)
 
@@ -150,6 +251,7 @@ def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answer
         inverse=inverse,
         seen=seen,
         gather=gather,
+        unite=unite,
         answers_empty=answers_empty,
         interpreted="its partials are sorted runs of any length; only merging them is compiled",
         encode=tuple,

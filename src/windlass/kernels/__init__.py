@@ -5,7 +5,7 @@ as it is, it is the interpreted mode and serves partials that are Python objects
 same source becomes machine code specialised for that aggregate, like a C++ template.
 """
 
-from windlass.kernels.columns import Field, accessors, chooser, prefetch, state_accessors
+from windlass.kernels.columns import Field, accessors, chooser, prefetch, prefetcher, state_accessors
 from windlass.kernels.compilation import CannotCompile, compiled
 from windlass.kernels.digests import digest
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
@@ -20,6 +20,7 @@ __all__ = [
     "highest_bit",
     "lowest_bit",
     "prefetch",
+    "prefetcher",
     "state_accessors",
     "unsigned",
 ]

@@ -75,6 +75,14 @@ def _accessors(kinds: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[...
     return load, store
 
 
+@cache
+def prefetcher(fields: int) -> Callable[..., Any]:
+    """`bring(columns, i)`: have partial i brought into the cache."""
+    source = "def bring(columns, i):\n" + "".join(f"    prefetch(columns[{k}], i)\n" for k in range(fields))
+    (bring,) = _written(source if fields else source + "    pass\n", "bring", prefetch=prefetch)
+    return bring
+
+
 def _assignment(k: int, kind: str) -> str:
     function = {"row": "copy_row", "streamed": "stream"}.get(kind)
     return f"{function}(columns[{k}], i, x[{k}])" if function else f"columns[{k}][unsigned(i)] = x[{k}]"

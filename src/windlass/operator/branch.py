@@ -1,7 +1,8 @@
-"""A branch: the queries that were registered together, with their plan and the engine that runs it.
+"""A branch: queries that share slices, with their plan and the engine that runs it.
 
-An operator starts with one. A query that is added later begins with the events after the greatest time seen so far,
-so it gets a branch of its own, which sees those events only.
+An operator has one for the queries that need no tuples and one for those that do; a query that looks back over events
+it may refuse has one of its own (see `plan.sharing`). A query that is added later begins with the events after the
+greatest time seen so far, so it gets a branch of its own, which sees those events only.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from windlass.operator.emitted import Rows
 from windlass.operator.engine import Engine, engine_for, no_rows
 from windlass.operator.events import LATEST, Events
 from windlass.operator.lift import Lift
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Plan, as_measure
 from windlass.operator.query import Query
 from windlass.operator.tuples import Tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.techniques import Technique
 
 Array = np.ndarray[Any, Any]
 
@@ -30,15 +32,33 @@ Array = np.ndarray[Any, Any]
 class Branch:
     """Queries that share slices."""
 
-    def __init__(self, queries: list[Query], in_order: bool, store: str, keyed: bool, since: int = LONG_AGO) -> None:
+    def __init__(
+        self,
+        queries: list[Query],
+        in_order: bool,
+        store: str,
+        keyed: bool,
+        technique: Technique = "auto",
+        since: int = LONG_AGO,
+    ) -> None:
         self.queries, self.in_order, self.store, self.keyed, self.since = queries, in_order, store, keyed, since
-        self.plan = Plan(queries, "us", in_order, store, keyed)  # until the first batch tells the stream's unit
+        self.technique = technique
+        self.plan = self._planned("us")  # until the first batch tells the stream's unit
         self.engine: Engine | None = None
         self.answers: Answers | None = None
         self.due: list[Rows] = []
 
+    @property
+    def running(self) -> Engine:
+        """The engine, once there is one."""
+        assert self.engine is not None
+        return self.engine
+
+    def _planned(self, unit: str | None) -> Plan:
+        return Plan(self.queries, unit, self.in_order, self.store, self.keyed, self.technique)
+
     def bound_to(self, unit: str | None) -> Plan:
-        return self.plan if self.engine is not None else Plan(self.queries, unit, self.in_order, self.store, self.keyed)
+        return self.plan if self.engine is not None else self._planned(unit)
 
     def tuples(self, plan: Plan, events: Events, ids: Array, arrivals: int) -> Tuples:
         """The columns that the plan reads. Events that are not kept need no number of their own."""
@@ -53,17 +73,13 @@ class Branch:
             tuples.columns[name] = column.values
             if column.valid is not None:
                 tuples.valid[name] = column.valid
-        for name in plan.window_columns:
-            if name not in plan.columns_read:
-                tuples.columns[name] = np.full(len(events), LATEST if name in plan.measures else 0, plan.dtypes[name])
-                continue
-            values = events.measure(name) if name in plan.measures else _numbers(events, name)
-            if name in tuples.columns and tuples.columns[name].dtype != values.dtype:
-                raise WrongType(
-                    f"column {name!r} is aggregated as {tuples.columns[name].dtype}, but as the measure of a window it "
-                    f"has to be {values.dtype}; cast it"
-                )
-            tuples.columns[name] = values
+        for name in plan.given_columns:
+            there = name in plan.columns_read
+            tuples.columns[name] = _numbers(events, name) if there else np.zeros(len(events), plan.dtypes[name])
+        for name in plan.measures:
+            there = name in plan.columns_read
+            dtype = plan.dtypes.get(as_measure(name), np.dtype(np.int64))
+            tuples.columns[as_measure(name)] = events.measure(name) if there else np.full(len(events), LATEST, dtype)
         return tuples
 
     @staticmethod
@@ -104,7 +120,7 @@ class Branch:
             return
         self.queries = left
         if self.engine is None or self.answers is None:
-            self.plan = Plan(left, self.plan.unit, self.in_order, self.store, self.keyed)
+            self.plan = self._planned(self.plan.unit)
             return
         self.plan.remove(name, gone)
         self.answers.keep(left)

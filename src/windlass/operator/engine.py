@@ -17,7 +17,7 @@ from windlass.errors import OutOfOrder
 from windlass.operator.emitted import Rows
 from windlass.operator.lift import Lift
 from windlass.operator.ordered import Completed, Ordered, check_measures
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Plan, as_measure
 from windlass.operator.replay import Replay
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
@@ -117,7 +117,7 @@ class InOrder(Engine):
         check_measures(sorted_, self.plan.measures)
         first = np.flatnonzero(np.diff(sorted_.key, prepend=-1))
         for c, name in enumerate(self.plan.measures):
-            values, before = sorted_.columns[name][first], self.ordered.latest[2 + c, sorted_.key[first]]
+            values, before = sorted_.columns[as_measure(name)][first], self.ordered.latest[2 + c, sorted_.key[first]]
             bad = np.flatnonzero(values < before)
             if len(bad):
                 raise OutOfOrder(
@@ -351,7 +351,5 @@ def no_rows(lifts: Sequence[Lift]) -> Rows:
 
 def _nothing(plan: Plan) -> Tuples:
     none = np.empty(0, np.int64)
-    names = dict.fromkeys([*plan.columns, *plan.window_columns])
-    dtypes = plan.dtypes
-    columns = {name: np.empty(0, dtypes.get(name, np.dtype(np.int64))) for name in names}
+    columns = {name: np.empty(0, plan.dtypes.get(name, np.dtype(np.int64))) for name in plan.held}
     return Tuples(none, none, none, none, columns, {}, [np.empty(0, np.bool_) for _ in plan.predicates])

@@ -50,7 +50,7 @@ class Reader:
         return None if self.time_type is None or pa.types.is_integer(self.time_type) else "us"
 
     def read(self, batch: Any, columns: Sequence[str] = (), measures: Sequence[str] = ()) -> Events:
-        """The events of a batch. `columns` are values to aggregate, `measures` must be integers without nulls.
+        """The events of a batch. `columns` are values to aggregate, `measures` must be numbers without nulls.
 
         Whatever is wrong with any of these columns is found here. The reader itself does not change.
         """
@@ -125,8 +125,12 @@ class Events:
         return found
 
     def measure(self, name: str) -> Array:
-        """A column that windows are defined on: int64, without nulls."""
-        return _integers(self.source.column(name, "the measure of a window"), name, "measure")
+        """A column that windows are defined on: int64, without nulls. Edges of windows are whole numbers, so the whole
+        part of a fraction (rounded down) says in which ones it is."""
+        array = _whole(self.source.column(name, "the measure of a window"))
+        if pa.types.is_floating(array.type):
+            return _whole_parts(array, f"the measure column {name!r}")
+        return _integers(array, name, "measure")
 
     @cached_property
     def table(self) -> pa.Table:
@@ -337,6 +341,15 @@ def _place_of_nan(array: pa.Array) -> str:
     values = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(~np.isfinite(values))
     return f" ({values[rows[0]]} in row {rows[0]})" if len(rows) else ""
+
+
+def _whole_parts(array: pa.Array, what: str) -> Array:
+    _refuse_nulls(array, what)
+    values = _numpy(array.cast(pa.float64()), np.float64)
+    bad = np.flatnonzero(~(np.abs(values) <= LATEST))
+    if len(bad):
+        raise InvalidArgument(f"{what} has {values[bad[0]]} in row {bad[0]}; a measure is a finite number up to 2^62")
+    return np.floor(values).astype(np.int64)
 
 
 def _numpy(array: pa.Array, dtype: Any) -> Array:

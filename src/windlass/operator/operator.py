@@ -26,13 +26,14 @@ from windlass.operator.branch import Branch
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
 from windlass.operator.forgetting import Lifetimes, worth_dropping
 from windlass.operator.keys import KeyIndex
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Plan, sharing
 from windlass.operator.query import Query, check_queries
 from windlass.operator.results import Results
 from windlass.operator.slice_table import SliceTable, Union
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.slicing.techniques import TECHNIQUES, Technique
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +59,7 @@ class Operator:
         allowed_lateness: Any = 0,
         order: Literal["out-of-order", "in-order"] = "out-of-order",
         store: Literal["auto", "lazy", "eager"] = "auto",
+        slicing: Technique = "auto",
         watermarks: Watermarks | None = None,
         key_ttl: Any = None,
     ) -> None:
@@ -66,17 +68,24 @@ class Operator:
             raise InvalidArgument(f"order is 'out-of-order' or 'in-order', got {order!r}")
         if store not in ("auto", "lazy", "eager"):
             raise InvalidArgument(f"store is 'auto', 'lazy' or 'eager', got {store!r}")
+        if slicing not in TECHNIQUES:
+            raise InvalidArgument(f"slicing is one of {', '.join(map(repr, TECHNIQUES))}, got {slicing!r}")
+        if slicing != "auto" and order != "in-order":
+            raise InvalidArgument(f"slicing={slicing!r} is for order='in-order'; any order needs general slicing")
         if watermarks is not None and not isinstance(watermarks, Watermarks):
             raise WrongType(f"watermarks is windlass.Watermarks(delay, every), got {type(watermarks).__name__}")
         if watermarks is not None and order == "in-order":
             raise InvalidArgument("in-order streams need no watermarks: every event is one")
         self._in_order, self._store, self._watermarks = order == "in-order", store, watermarks
+        self._slicing = slicing
         self._lateness = _checked_length("allowed_lateness", allowed_lateness, 0)
         self._key_ttl = None if key_ttl is None else _checked_length("key_ttl", key_ttl, 1)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
-        self._branches = [Branch(list(check_queries(queries, names)), self._in_order, store, bool(names))]
-        self._check_ttl(self._branches[0])
+        groups = sharing(check_queries(queries, names), self._in_order)
+        self._branches = [self._branch(group) for group in groups]
+        for branch in self._branches:
+            self._check_ttl(branch)
         self._lifetimes = Lifetimes()
         self._watermark = LONG_AGO
         self._greatest = LONG_AGO  # event time
@@ -127,10 +136,10 @@ class Operator:
     @staticmethod
     def _read_by(plans: Sequence[Plan]) -> tuple[list[str], list[str]]:
         """The columns that plans aggregate, and those that their windows are defined on."""
-        measures = list(dict.fromkeys(c for plan in plans for c in plan.measures if c in plan.columns_read))
         read = [(plan, plan.columns_read) for plan in plans]
-        columns = dict.fromkeys(c for plan, some in read for c in (*plan.columns, *plan.window_columns) if c in some)
-        return [c for c in columns if c not in measures or any(c in plan.columns for plan in plans)], measures
+        measures = dict.fromkeys(c for plan, some in read for c in plan.measures if c in some)
+        columns = dict.fromkeys(c for plan, some in read for c in (*plan.columns, *plan.given_columns) if c in some)
+        return list(columns), list(measures)
 
     def process_slices(self, table: pa.Table) -> None:
         """Take slices that a `Slicer` with the same queries has cut, in place of their events."""
@@ -212,19 +221,17 @@ class Operator:
             self._take_rows(tuples, events, i, min(i + chunk, stop))
 
     def _take_rows(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
-        if len(self._branches) == 1 and (
-            self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop])
-        ):
-            engine = self._branches[0].engine
-            if engine is not None and self._branches[0].since == LONG_AGO:  # the common case: all are in time
-                part = tuples[0] if stop - begin == len(events) else tuples[0].take(slice(begin, stop))
-                engine.take(part, np.zeros(stop - begin, np.bool_), None)
-                return
+        parts = tuples if stop - begin == len(events) else [whole.take(slice(begin, stop)) for whole in tuples]
+        if self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop]):
+            for branch, part in zip(self._branches, parts, strict=True):
+                if branch.since != LONG_AGO:
+                    part = part.take(np.flatnonzero(part.ts > branch.since))
+                if len(part):
+                    branch.running.take(part, np.zeros(len(part), np.bool_), None)
+            return
         refused, late_any = np.ones(stop - begin, np.bool_), np.zeros(stop - begin, np.bool_)
-        for branch, whole in zip(self._branches, tuples, strict=True):
-            engine = branch.engine
-            assert engine is not None
-            part = whole if stop - begin == len(whole) else whole.take(slice(begin, stop))
+        for branch, part in zip(self._branches, parts, strict=True):
+            engine = branch.running
             seen = np.arange(len(part))
             if branch.since != LONG_AGO:
                 seen = np.flatnonzero(part.ts > branch.since)
@@ -405,12 +412,19 @@ class Operator:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
         since = max(since, self._greatest, self._watermark if self._in_order else LONG_AGO)
         self.__dict__.pop("_union", None)
-        branch = Branch([query], self._in_order, self._store, bool(self._keys.names), since)
-        self._check_ttl(branch)
-        self._branches.append(branch)
+        # Those that are added at one moment share slices, as far as queries do.
+        waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
+        groups = sharing([*(q for branch in waiting for q in branch.queries), query], self._in_order)
+        made = [self._branch(group, since) for group in groups]
+        for branch in made:
+            self._check_ttl(branch)
+        self._branches = [branch for branch in self._branches if branch not in waiting] + made
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
         return f"{query.name} starts with windows that begin after {self._shown(since)}"
+
+    def _branch(self, queries: list[Query], since: int = LONG_AGO) -> Branch:
+        return Branch(queries, self._in_order, self._store, bool(self._keys.names), self._slicing, since)
 
     def remove(self, name: str) -> None:
         """Forget a query. What was due for it is not given any more."""

@@ -15,14 +15,15 @@ import numpy as np
 from windlass.aggregates.monoid import Columns
 from windlass.errors import OutOfOrder
 from windlass.operator.lift import Lift
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Plan, as_measure
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges
-from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, KEY, LOW, START_TIME, STOP, TIME, TOLD, WINDOW
+from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, KEY, LOW, START_TIME, STOP, TIME, TOLD, UNTIL, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import HI, LO, Slices
-from windlass.slicing.sorting import by
+from windlass.slicing.sorting import sorted_rows
+from windlass.slicing.techniques import cut_at
 from windlass.windows.session import SessionGap
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
@@ -62,7 +63,7 @@ class Completed:
     @classmethod
     def of(cls, windows: Array, partials: list[Columns]) -> Completed:
         """From what kernels write."""
-        finding, key, begin, stop, low, high, _, start, end = windows
+        finding, key, begin, stop, low, high, _, _, start, end = windows
         return cls(finding, key, begin, stop, low, high, start, end, partials)
 
 
@@ -101,10 +102,10 @@ class Ordered:
         return any(d.splits for _, d in self.discretizers)
 
     def _look(self) -> None:
-        """Where periodic windows begin, by measure, and which of them need something of their own."""
+        """Where slices begin for periodic windows, by measure, and which of these need something of their own."""
         bounds = [(self.plan.findings[i].measure, self.plan.findings[i].bound) for i in self.periodic]
         self.begins = [
-            edges.begins(b for measure, b in bounds if measure == c and isinstance(b, Periodic))
+            cut_at(self.plan.technique, [b for measure, b in bounds if measure == c and isinstance(b, Periodic)])
             for c in range(2 + len(self.plan.measures))
         ]
         self.empty = np.flatnonzero(self.specs[:, cutty.EMIT_EMPTY])
@@ -213,23 +214,27 @@ class Ordered:
         run_rows = _rows_of(row_of, counts, offsets, len(tuples))
         coordinates = self._coordinates(tuples, run_rows)
         previous = self._previous()
-        begins = np.zeros(int(offsets[-1]), np.bool_)
-        self._mark(coordinates, offsets, first, previous, begins)
-        for d in self.on_columns:
-            at = self.seen_from[d, :keys] - first
-            here = np.flatnonzero((at >= 0) & (at < counts))
-            begins[offsets[here] + at[here]] = True
-        windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
-        if self.splits:
-            directory = self.slices.directory[:keys]
-            without = np.flatnonzero((directory[:, LO] == directory[:, HI]) & (counts > 0))
-            begins[offsets[without]] = True  # a window may begin anywhere, so every event is in a slice
-            assert held_from is not None
-            self._split(tuples, row_of, first, held_from, windows)
-        self._append(coordinates, offsets, first, begins)
+        marked = self._mark(coordinates, offsets, first, previous)
+        windows: list[Array] = []
+        if self.discretizers or len(self.on_columns):
+            begins = np.zeros(int(offsets[-1]), np.bool_)
+            begins[marked] = True
+            for d in self.on_columns:
+                at = self.seen_from[d, :keys] - first
+                here = np.flatnonzero((at >= 0) & (at < counts))
+                begins[offsets[here] + at[here]] = True
+            windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
+            if self.splits:
+                directory = self.slices.directory[:keys]
+                without = np.flatnonzero((directory[:, LO] == directory[:, HI]) & (counts > 0))
+                begins[offsets[without]] = True  # a window may begin anywhere, so every event is in a slice
+                assert held_from is not None
+                self._split(tuples, row_of, first, held_from, windows)
+            marked = np.flatnonzero(begins)
+        self._append(coordinates, offsets, first, marked)
         self._arrive(coordinates, offsets, counts)
         windows.insert(0, self._complete(coordinates, offsets, first, previous, watermark, over, partial))
-        completed = self._answer(tuples, row_of, offsets, first, windows, coordinates, previous)
+        completed = self._answer(tuples, row_of, offsets, first, windows, len(marked))
         self.count[:keys] += counts
         self.watermark = max(self.watermark, watermark)
         return completed
@@ -238,7 +243,7 @@ class Ordered:
         ts = tuples.ts[rows]
         if not self.plan.measures:
             return ts[np.newaxis, :]
-        columns = [tuples.columns[name][rows] for name in self.plan.measures]
+        columns = [tuples.columns[as_measure(name)][rows] for name in self.plan.measures]
         return np.stack([ts, np.zeros_like(ts), *columns])
 
     def _previous(self) -> Array:
@@ -246,30 +251,37 @@ class Ordered:
         previous[COUNT] = np.where(self.count > 0, self.count - 1, LONG_AGO)
         return previous
 
-    def _mark(self, coordinates: Array, offsets: Array, first: Array, previous: Array, begins: Array) -> None:
-        """Mark the events that a window with edges in some measure begins with."""
+    def _mark(self, coordinates: Array, offsets: Array, first: Array, previous: Array) -> Array:
+        """The events that a window with edges in some measure begins with, in order."""
         started = self.latest[TIME] != LONG_AGO
+        found = []
+        events = int(offsets[-1])
         for c, progressions in enumerate(self.begins):
-            if len(progressions) == 0 or not len(begins):
+            if len(progressions) == 0 or events == 0:
                 continue
             values = coordinates[c] if c != COUNT else _positions(offsets, first)
             if c == COUNT and self.skipped[self.counted].any():
-                self._mark_counts(values, offsets, begins)
+                found.append(self._mark_counts(values, offsets))
                 continue
             known = previous[c][started]
             ends = values if len(first) > 1 else values[[0, -1]]  # of one key, values ascend
             least = int(ends.min() if len(known) == 0 else min(ends.min(), known.min()))
             laid = edges.laid_out(progressions, least, int(ends.max()), len(values))
             laid_out = np.empty(0, np.int64) if laid is None else laid
-            cutty.mark_begins()(offsets, values, previous[c], started, progressions, laid_out, begins)
+            marked = np.empty(events, np.int64)
+            n = int(cutty.mark_begins()(offsets, values, previous[c], started, progressions, laid_out, marked))
+            found.append(marked[:n])
+        return found[0] if len(found) == 1 else np.unique(np.concatenate([np.empty(0, np.int64), *found]))
 
-    def _mark_counts(self, positions: Array, offsets: Array, begins: Array) -> None:
+    def _mark_counts(self, positions: Array, offsets: Array) -> Array:
         """Where specifications do not count the same events, each has positions of its own."""
+        begins = np.zeros(len(positions), np.bool_)
         of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         for d, spec in enumerate(self.specs.tolist()):
             if spec[cutty.MEASURE] == COUNT:
                 own = positions - self.skipped[d][of] - spec[cutty.ORIGIN]
                 begins |= own == 0 if spec[cutty.PERIOD] == 0 else (own % spec[cutty.PERIOD] == 0)
+        return np.flatnonzero(begins)
 
     def _discretize(
         self,
@@ -303,7 +315,8 @@ class Ordered:
                 here = (at >= 0) & (windows.stop > windows.first)
                 begins[(offsets[windows.key] + at)[here]] = True
             of = np.full(len(windows), i)
-            bounds = (windows.low, windows.high, np.full(len(windows), -1), windows.start, windows.end)
+            unknown = np.full(len(windows), -1)
+            bounds = (windows.low, windows.high, unknown, unknown, windows.start, windows.end)
             found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds]))
         return found
 
@@ -338,8 +351,7 @@ class Ordered:
         for lift in self.lifts:
             lift.run(program[:n], tuples, s, lift.monoid.allocate(0))
 
-    def _append(self, coordinates: Array, offsets: Array, first: Array, begins: Array) -> None:
-        marked = np.flatnonzero(begins)
+    def _append(self, coordinates: Array, offsets: Array, first: Array, marked: Array) -> None:
         new = np.diff(np.searchsorted(marked, offsets))
         keys = np.flatnonzero(new)
         self.slices.reserve(keys, new[keys])
@@ -440,16 +452,33 @@ class Ordered:
         found[END_TIME, other] = np.where(at >= 0, ts[i] if len(ts) else 0, previous[key]) + 1
 
     def _answer(
-        self,
-        tuples: Tuples,
-        row_of: Array,
-        offsets: Array,
-        first: Array,
-        found: list[Array],
-        coordinates: Array,
-        previous: Array,
+        self, tuples: Tuples, row_of: Array, offsets: Array, first: Array, found: list[Array], fresh: int
     ) -> Completed:
-        windows = np.concatenate(found, axis=1)
+        """Fold the run, `fresh` slices of which are new, and answer the windows."""
+        windows = found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+        if len(found) > 1 or len(self.counted) or len(self.on_columns):
+            self._find_starts(windows)
+        known, count = found[0].shape[1], windows.shape[1]
+        order = np.flatnonzero(windows[UNTIL] < 0)  # they end inside of a slice
+        offset = np.array([0, len(order)])
+        if len(order):
+            order = sorted_rows(windows[STOP], order)
+        if self.keys > 1:
+            order = sorted_rows(windows[KEY], order)
+            offset = np.searchsorted(windows[KEY, order], np.arange(len(first) + 1))
+        s = self.slices
+        busy = int(np.count_nonzero(np.diff(offsets)))
+        longest = fresh + busy + 2 * len(order) + min(len(first), known) + count  # folds, repairs, answers
+        program = np.empty((longest, WIDTH), np.int64)
+        arguments = (offsets, row_of, first, windows, known, order, offset, s.directory, s.rows, self.plan.eager)
+        n = int(cutty.write()(*arguments, program))
+        answers = [lift.monoid.allocate(count) for lift in self.lifts]
+        for lift, partials in zip(self.lifts, answers, strict=True):
+            lift.run(program[:n], tuples, s, partials)
+        return Completed.of(windows, answers)
+
+    def _find_starts(self, windows: Array) -> None:
+        """When the first events of windows were whose discretizer does not know that."""
         unknown = np.flatnonzero(windows[START_TIME] == UNKNOWN)
         if len(unknown):
             starts = np.empty(len(unknown), np.int64)
@@ -457,21 +486,6 @@ class Ordered:
             windows[START_TIME, unknown] = starts
             low = unknown[windows[LOW, unknown] == UNKNOWN]
             windows[LOW, low] = windows[START_TIME, low]
-        count = windows.shape[1]
-        order, window_offsets = np.arange(count), np.array([0, count])
-        if count:
-            order = by(windows[STOP], order)
-        if self.keys > 1:
-            order = by(windows[KEY], order) if count else order
-            window_offsets = np.searchsorted(windows[KEY, order], np.arange(len(first) + 1))
-        s = self.slices
-        program = np.empty((int(s.directory[:, HI].sum()) + 3 * count + len(first) + 1, WIDTH), np.int64)
-        arguments = (offsets, row_of, first, windows, window_offsets, order, s.directory, s.rows, self.plan.eager)
-        n = int(cutty.write()(*arguments, program))
-        answers = [lift.monoid.allocate(count) for lift in self.lifts]
-        for lift, partials in zip(self.lifts, answers, strict=True):
-            lift.run(program[:n], tuples, s, partials)
-        return Completed.of(windows, answers)
 
     # ------------------------------------------------------------------ eviction
 
@@ -560,7 +574,7 @@ def check_measures(tuples: Tuples, names: Sequence[str]) -> None:
     """A measure must not decrease in a key's order of events."""
     same = tuples.key[1:] == tuples.key[:-1]
     for name in names:
-        values = tuples.columns[name]
+        values = tuples.columns[as_measure(name)]
         bad = np.flatnonzero(same & (values[1:] < values[:-1]))
         if len(bad):
             i = int(bad[0]) + 1

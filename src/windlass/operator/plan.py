@@ -6,7 +6,7 @@ one's contains are read from that (avg holds a sum and a count). `explain` says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from windlass.operator.query import Query
 from windlass.slicing import edges
 from windlass.slicing.cutty import COUNT, TIME
 from windlass.slicing.decisions import Workload, remove_tuples, split_slices, store_tuples
+from windlass.slicing.techniques import Technique, cut_at
 from windlass.windows.predicate import Predicate
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Bound, Discretizer, Periodic, Window
@@ -68,6 +69,7 @@ class Plan:
     in_order: bool
     store: str = "auto"
     keyed: bool = False
+    technique: Technique = "auto"
     findings: list[Finding] = field(default_factory=list)
     finding_of: list[int] = field(default_factory=list)  # by query
     kept: list[Kept] = field(default_factory=list)
@@ -198,7 +200,18 @@ class Plan:
 
     @cached_property
     def window_columns(self) -> list[str]:
+        """Columns that windows read, those they are defined on among them."""
         return list(dict.fromkeys(c for f in self.findings for c in f.window.columns))
+
+    @cached_property
+    def given_columns(self) -> list[str]:
+        """Columns that functions of windows are given."""
+        return list(dict.fromkeys(c for f in self.findings if f.measure <= COUNT for c in f.window.columns))
+
+    @cached_property
+    def held(self) -> list[str]:
+        """The columns of events as they are held."""
+        return list(dict.fromkeys([*self.columns, *self.given_columns, *map(as_measure, self.measures)]))
 
     @cached_property
     def periodic(self) -> list[int]:
@@ -232,7 +245,11 @@ class Plan:
     def combine_rates(self) -> tuple[float, float]:
         """⊕ a time unit to answer windows from slices, lazily and from blocks, if events are everywhere."""
         bounds = [b for b in (self.findings[i].bound for i in self.periodic) if isinstance(b, Periodic) and b.period]
-        both = edges.begins(bounds) if self.in_order else edges.together(edges.begins(bounds), edges.ends(bounds))
+        both = (
+            cut_at(self.technique, bounds)
+            if self.in_order
+            else edges.together(edges.begins(bounds), edges.ends(bounds))
+        )
         rate = sum(1 / p for _, p, _ in both.tolist() if p) if len(bounds) else 0.0
         lazy = eager = 2 * rate
         for b in bounds:
@@ -251,11 +268,9 @@ class Plan:
                 self.in_order,
                 self.store,
                 self.keyed,
+                self.technique,
             )
-            note = ""
-            if self.stores_tuples.yes and not left.stores_tuples.yes:
-                note = "\n  (tuples are still kept: a query that was removed needed them)"
-            return left.explain() + note
+            return left.explain()
         q, f, k = len(self.queries), len(self.findings), len(self.kept)
         wanted = sum(len(query.aggregates) for query in self.queries)
         lines = [
@@ -303,15 +318,40 @@ class Plan:
         """
         fixed = all(f.is_grid or isinstance(f.bound, SessionGap) for f in self.findings)
         empty = any(f.emit_empty for f in self.findings)
-        return not self.stores_tuples.yes and fixed and (not self.in_order or (self.keyed and not empty))
+        in_order = self.keyed and not empty and self.technique == "auto"
+        return not self.stores_tuples.yes and fixed and (not self.in_order or in_order)
 
     @property
     def slicing(self) -> str:
         if self.general:
             return "general: slices between all begins and ends" + (", cut where sessions may" if self.sessions else "")
+        if self.technique in ("pairs", "panes"):
+            return {
+                "pairs": "Pairs: slices between begins and ends of windows",
+                "panes": "Panes: slices of a length that divides range and slide",
+            }[self.technique]
         if self.in_order:
             return "Cutty: slices begin where windows begin"
         return "Cutty on events put in order, again from the first change when one comes late"
+
+
+def as_measure(name: str) -> str:
+    """Under what name events hold a column that windows are defined on; under its own, aggregates read it."""
+    return f"{name} as a measure"
+
+
+def sharing(queries: Iterable[Query], in_order: bool) -> list[list[Query]]:
+    """Which queries are planned together: those that share slices.
+
+    Those that need tuples are apart from those that do not. Out of order, what a query refuses as too late does not
+    exist for it; the slices of one that may look back over such events are its own.
+    """
+    groups: dict[Any, list[Query]] = {}
+    for query in queries:
+        keeps = store_tuples(_workloads(query), in_order).yes
+        apart = keeps and not in_order and query.window.looks_back
+        groups.setdefault(query.window if apart else keeps, []).append(query)
+    return list(groups.values())
 
 
 _LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within 64 bits

@@ -39,7 +39,7 @@ from windlass.operator.emitted import (
 )
 from windlass.operator.lift import Lift
 from windlass.operator.ordered import Completed, Ordered, only, run_of, wider, without
-from windlass.operator.plan import Plan
+from windlass.operator.plan import Finding, Plan, as_measure
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty
 from windlass.slicing.cutty import COUNT, TIME
@@ -262,7 +262,7 @@ class Replay:
         first = starts[keys]
         e.earliest[TIME, keys] = np.minimum(e.earliest[TIME, keys], tuples.ts[first])
         for c, name in enumerate(self.plan.measures):
-            e.earliest[2 + c, keys] = np.minimum(e.earliest[2 + c, keys], tuples.columns[name][first])
+            e.earliest[2 + c, keys] = np.minimum(e.earliest[2 + c, keys], tuples.columns[as_measure(name)][first])
         horizon = self.watermark - self.lateness
         for d, i in enumerate(e.periodic):
             finding = self.plan.findings[i]
@@ -354,7 +354,7 @@ class Replay:
         assert tuples is not None
         horizon = e.watermark - self.lateness
         keys = np.arange(len(self.position))
-        recent = self.position + cutty.first_at(tuples.ts, starts, sizes, np.full(len(keys), horizon)) - starts
+        recent = cutty.first_at(tuples.ts, starts, sizes, np.full(len(keys), horizon))
         end = self.position + sizes
         least = end.copy()
         for i, finding in enumerate(self.plan.findings):
@@ -374,12 +374,13 @@ class Replay:
             if isinstance(bound, SessionGap):
                 resume = np.minimum(begun, end)
             else:
-                resume = np.minimum(np.minimum(begun, recent), end)
+                columns, seen = self._columns(finding), self._visible(i)
+                first = bound.correctable_from(columns, seen, tuples.ts, starts, starts + sizes, recent, horizon)
+                resume = np.minimum(np.minimum(begun, self.position + first - starts), end)
             row = np.clip(starts + resume - self.position, 0, max(0, len(tuples) - 1))
             inside = resume < end
             self.frontier[i, :, 0] = np.where(inside, tuples.ts[row] if len(tuples) else 0, horizon)
             self.frontier[i, :, 1] = np.where(inside, tuples.seq[row] if len(tuples) else 0, LONG_AGO)
-            resume = np.minimum(resume, np.maximum(recent - bound.lookback, self.position))
             resume = np.maximum(resume, self.resume[i])
             self._lag(i, resume, starts)
             self.resume[i] = resume
@@ -390,6 +391,14 @@ class Replay:
         least = np.maximum(least, self.position)
         self._drop(least, starts)
         e.evict(e.horizon())
+
+    def _columns(self, finding: Finding) -> tuple[Array, ...]:
+        """What the window of a finding reads of the tuples."""
+        assert self.tuples is not None
+        if finding.predicate is not None:
+            return (self.tuples.masks[finding.predicate],)
+        given = finding.window.columns if finding.measure <= COUNT else ()
+        return tuple(self.tuples.columns[name] for name in given)
 
     def _open_from(self, i: int) -> Array:
         """For each key, the position of the first event of the first window that is begun and not complete."""
@@ -421,11 +430,7 @@ class Replay:
             key = np.repeat(np.arange(len(counts)), counts)
             rows = np.arange(len(key)) - offsets[key] + (starts + self.resume[i] - self.position)[key]
             seen = None if i not in self.refused else np.flatnonzero(~self.refused[i][rows])
-            finding = self.plan.findings[i]
-            if finding.predicate is not None:
-                columns: tuple[Array, ...] = (tuples.masks[finding.predicate][rows],)
-            else:
-                columns = tuple(tuples.columns[name][rows] for name in finding.window.columns)
+            columns = tuple(column[rows] for column in self._columns(self.plan.findings[i]))
             ts = tuples.ts[rows]
             run = run_of(offsets, self.resume[i], ts, columns, seen, int(ts.max()), False)
             _, _, self.carries[n] = d_.consume(run, self.contexts[n], self.carries[n])
@@ -440,7 +445,7 @@ class Replay:
         last = starts[keys] + dropped[keys] - 1
         self.behind[TIME, keys] = tuples.ts[last]
         for c, name in enumerate(self.plan.measures):
-            self.behind[2 + c, keys] = tuples.columns[name][last]
+            self.behind[2 + c, keys] = tuples.columns[as_measure(name)][last]
         kept = np.flatnonzero(self._positions(tuples.key) >= least[tuples.key])
         self.tuples = tuples.take(kept)
         self.refused = {i: mask[kept] for i, mask in self.refused.items() if mask[kept].any()}

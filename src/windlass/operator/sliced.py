@@ -180,16 +180,9 @@ class Sliced:
             events = events.take(order)
             refusals = None if refusals is None else refusals[:, order]
         cut = self._cut(events)
-        n = len(cut)
-        owner = cut[:, general.KEY]
-        first = np.zeros(1, np.int64) if self.keys == 1 else np.flatnonzero(np.diff(owner, prepend=-1))
-        s = self.slices
-        s.reserve(owner[first], np.diff(np.append(first, n)))
-        joined = len(s) if self.sessions or self.retired else 0  # at most; without sessions, none are
-        program = np.empty((2 * n + joined, instructions.WIDTH), np.int64)
-        arguments = (s.directory, s.rows, s.free, s.free_count, self.epoch, program)
-        length, s.free_count = general.settle()(cut, n, self.gap, self.watermark, self.lateness, *arguments)
-        self._run(program[:length], events)
+        joined = len(self.slices) if self.sessions or self.retired else 0  # at most; without sessions, none are
+        program = general.settle(self.slices, cut, self.gap, self.watermark, self.lateness, self.epoch, joined)
+        self._run(program, events)
         if self.empty.any():
             self._note_times(cut, events, refusals)
         return cut
@@ -326,13 +319,14 @@ class Sliced:
         if not len(chosen):
             return np.empty((0, 8), np.int64)
         s = self.slices
-        out = np.empty((self.room, 8), np.int64)
+        self.room = max(self.room, 2 * len(s))  # what is not needed is not touched, so it takes no memory
+        out = np.empty((self.room, 8), np.int64, "F")
         specs = self.specs[chosen]
         arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
         n = int(general.due()(*arguments, out))
         if n > len(out):
             self.room = 2 * n  # so that the next time needs one pass
-            out = np.empty((n, 8), np.int64)
+            out = np.empty((n, 8), np.int64, "F")
             general.due()(*arguments, out)
         out[:n, general.WINDOW] = chosen[out[:n, general.WINDOW]]
         return out[:n]
@@ -356,7 +350,7 @@ class Sliced:
 
     def open_windows(self) -> int:
         """How many windows hold events and are not complete."""
-        every, nothing = np.arange(len(self.specs)), np.empty((0, 8), np.int64)
+        every, nothing = np.arange(len(self.specs)), np.empty((0, 8), np.int64, "F")
         n = 0
         if len(every):
             shape = (len(every), len(self.latest) if self.empty.any() else 1)
@@ -375,11 +369,11 @@ class Sliced:
 
     def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:
         s = self.slices
-        out = np.empty((1024, 8), np.int64)
+        out = np.empty((1024, 8), np.int64, "F")
         arguments = (gap, before, upto, self.lateness, again, s.directory, s.rows)
         n = int(general.sessions()(*arguments, out))
         if n > len(out):
-            out = np.empty((n, 8), np.int64)
+            out = np.empty((n, 8), np.int64, "F")
             general.sessions()(*arguments, out)
         out = out[:n]
         table = np.zeros((n, WIDTH), np.int64)

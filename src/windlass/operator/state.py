@@ -61,6 +61,7 @@ from windlass.slicing.slices import (
     CAPACITY,
     CHANGED,
     END,
+    ENTRY,
     FIRST,
     HI,
     LAST,
@@ -70,6 +71,7 @@ from windlass.slicing.slices import (
     SLOT,
     START,
     Slices,
+    lines,
 )
 from windlass.stores.objects import decode, encode
 from windlass.windows.predicate import Predicate
@@ -219,9 +221,7 @@ def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, An
     other._reader.restore(reader)
     other._branches = []
     for making in branches:
-        branch = Branch(
-            [queries[name] for name in making["queries"]], other._in_order, other._store, bool(other._reader.key)
-        )
+        branch = other._branch([queries[name] for name in making["queries"]])
         if "engine" in making:
             _install(branch, other, making)
         other._branches.append(branch)
@@ -260,6 +260,7 @@ def options(operator: Operator) -> dict[str, Any]:
         "allowed_lateness": operator._lateness,
         "order": "in-order" if operator._in_order else "out-of-order",
         "store": operator._store,
+        "slicing": operator._slicing,
         "watermarks": operator._watermarks,
         "key_ttl": operator._key_ttl,
     }
@@ -650,8 +651,10 @@ class _Taken:
             raise CorruptSnapshot("the slices of the snapshot do not add up")
         base, starts = np.cumsum(capacity) - capacity, np.cumsum(sizes) - sizes
         s.top = int(capacity.sum())
-        s.directory = np.column_stack([base, lo, hi, capacity, np.zeros_like(lo)])  # no tree is right yet
-        s.rows = np.zeros((s.top, s.rows.shape[1]), np.int64)
+        s.directory, s.rows = lines(len(lo), ENTRY), lines(s.top, s.rows.shape[1])
+        s.directory[:] = 0  # no tree is right yet
+        for word, values in ((BASE, base), (LO, lo), (HI, hi), (CAPACITY, capacity)):
+            s.directory[:, word] = values
         at = np.arange(n) + np.repeat(base + lo - starts, sizes)
         s.rows[at[:, np.newaxis], used] = live
         s.rows[at, SLOT] = np.arange(n)

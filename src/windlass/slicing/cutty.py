@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels import compiled
+from windlass.kernels import compiled, unsigned
 from windlass.slicing.edges import LONG_AGO, NEVER, next_edge
 from windlass.slicing.instructions import ANSWER, FOLD, REPAIR
 from windlass.slicing.slices import (
@@ -52,41 +52,61 @@ ORIGIN, PERIOD, STEP, ENDS, FINDING, MEASURE, EMIT_EMPTY = range(7)  # FINDING: 
 TIME, COUNT = 0, 1  # measures; 2 and above are columns
 
 # What is told of a completed window, an array each: which window of the plan, its key and positions, its bounds, the
-# slice it begins with (-1: to be looked up), and its bounds in event time.
-WINDOW, KEY, BEGIN, STOP, LOW, HIGH, ROW, START_TIME, END_TIME = range(9)
-TOLD = 9
+# slice it begins with (-1: to be looked up) and the one before which it ends (-1: inside of one), and its bounds in
+# event time.
+WINDOW, KEY, BEGIN, STOP, LOW, HIGH, ROW, UNTIL, START_TIME, END_TIME = range(10)
+TOLD = 10
 
 
 @cache
 def mark_begins() -> Any:
-    """`mark(offsets, values, before, started, progressions, edges, begins)`: begins[i] becomes True where an edge lies
-    between event i and the one before it, in one measure. `edges` is empty if they are not laid out."""
+    """`mark(offsets, values, before, started, progressions, edges, marked)`: the events that an edge lies before, and
+    after the one before them, in one measure and in order. Returns how many. `edges` is empty if not laid out."""
 
-    def mark(offsets: Any, values: Any, before: Any, started: Any, progressions: Any, edges: Any, begins: Any) -> Any:
+    def ahead(values: Any, i: Any, stop: Any, value: Any) -> Any:
+        """The first of i:stop that is at value or beyond. Most often it is near: count those before it, many a step."""
+        for _ in range(3):
+            if i + 16 > stop:
+                break
+            before = 0
+            for j in range(16):
+                before += values[unsigned(i + j)] < value
+            i += before
+            if before < 16:
+                return i
+        return position_on(values, i, stop, value)
+
+    def mark(offsets: Any, values: Any, before: Any, started: Any, progressions: Any, edges: Any, marked: Any) -> Any:
+        n = 0
         for k in range(len(offsets) - 1):
             i, stop = offsets[k], offsets[k + 1]
             if i == stop:
                 continue
             value = before[k]
             if not started[k]:
-                begins[i] = True
+                marked[n] = i
+                n += 1
                 value = values[i]
                 i += 1
             if len(edges) == 0:
                 i = position_on(values, i, stop, next_edge(progressions, value))
                 while i < stop:
-                    begins[i] = True
+                    marked[unsigned(n)] = i
+                    n += 1
                     i = position_on(values, i + 1, stop, next_edge(progressions, values[i]))
             else:
                 lo = position(edges, 0, len(edges), value + 1)
                 while lo < len(edges):
-                    i = position_on(values, i, stop, edges[lo])
+                    i = ahead(values, i, stop, edges[unsigned(lo)])
                     if i == stop:
                         break
-                    begins[i] = True
-                    while lo < len(edges) and edges[lo] <= values[i]:
+                    marked[unsigned(n)] = i
+                    n += 1
+                    value = values[unsigned(i)]
+                    while lo < len(edges) and edges[unsigned(lo)] <= value:
                         lo += 1
                     i += 1
+        return n
 
     return compiled(mark)
 
@@ -149,15 +169,19 @@ def complete() -> Any:
     `begun` the first event that one with empty windows has seen. `after` is by specification, the others by measure.
     `index` is room to lay slices out by time."""
 
-    def put(out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any, row: Any) -> Any:
+    def put(
+        out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any, row: Any, until: Any
+    ) -> Any:
         if n < out.shape[1]:
-            out[WINDOW, n] = window
-            out[KEY, n] = key
-            out[BEGIN, n] = begin
-            out[STOP, n] = stop
-            out[LOW, n] = out[START_TIME, n] = low
-            out[HIGH, n] = out[END_TIME, n] = high
-            out[ROW, n] = row
+            at = unsigned(n)
+            out[WINDOW, at] = window
+            out[KEY, at] = key
+            out[BEGIN, at] = begin
+            out[STOP, at] = stop
+            out[LOW, at] = out[START_TIME, at] = low
+            out[HIGH, at] = out[END_TIME, at] = high
+            out[ROW, at] = row
+            out[UNTIL, at] = until
         return n + 1
 
     def complete_windows(
@@ -220,12 +244,13 @@ def complete() -> Any:
                                 r = find(rows, field, lo, hi, o + shift)
                                 if c > COUNT:
                                     r = max(r, find(rows, POS, lo, hi, seen_from[d, k]))
-                                n = put(out, n, window, k, rows[r, POS], first[k] + i - i0, o, end, r - base)
+                                n = put(out, n, window, k, rows[r, POS], first[k] + i - i0, o, end, r - base, -1)
                         if i == i1:
                             break
                         value = at + i - i0 if c == COUNT else coordinates[c, i]
                     continue
                 size = ends * step
+                values, positions = rows[:, field], rows[:, POS]
                 a = max(a, oldest)  # no window that ends by then holds an event
                 last_start = NEVER
                 if b == NEVER or not empty:
@@ -236,20 +261,20 @@ def complete() -> Any:
                     a = after[d, k]  # of a start that an event has, all ends
                 if c == COUNT and p > 0:
                     w = max(w, -(o // p))  # positions begin at 0
-                from_row = lo if p == 0 else look(rows[:, field], lo, lo, hi, o + w * p + shift, index, laid)
+                from_row = lo if p == 0 else look(values, lo, lo, hi, o + w * p + shift, index, laid)
                 from_event, until = i0, lo
                 where_one_begins = ends == 1 and p > 0 and step % p == 0  # ends another
                 while True:
                     s = o + w * p
                     if s + step > b or s > last_start:
                         break
-                    r = look(rows[:, field], lo, from_row, hi, s + shift, index, laid)
+                    r = look(values, lo, from_row, hi, s + shift, index, laid)
                     from_row = r
                     if c > COUNT:
                         r = max(r, find(rows, POS, lo, hi, seen_from[d, k]))
                     value = NEVER
                     if r < hi:
-                        value = rows[r, field] - shift
+                        value = values[unsigned(r)] - shift
                     if value >= s + size and not empty:  # nothing in there: on to the first window that has an event
                         if r == hi or p == 0:
                             break
@@ -263,13 +288,16 @@ def complete() -> Any:
                         if e > b:
                             break
                         if value < e or empty:
+                            ends_before = -1
                             if where_one_begins:
-                                until = look(rows[:, field], lo, max(r, until), hi, e + shift, index, laid)
-                                stop = rows[until, POS] if until < hi else first[k] + i1 - i0
+                                until = look(values, lo, max(r, until), hi, e + shift, index, laid)
+                                stop = positions[unsigned(until)] if until < hi else first[k] + i1 - i0
+                                ends_before = until - base
                             else:
                                 from_event = index_of(c, coordinates, i0 if ends > 1 else from_event, i1, i0, at, e)
                                 stop = first[k] + from_event - i0
-                            n = put(out, n, window, k, rows[r, POS] if value < e else stop, stop, s, e, r - base)
+                            begin = positions[unsigned(r)] if value < e else stop
+                            n = put(out, n, window, k, begin, stop, s, e, r - base, ends_before)
                     if p == 0:
                         break
                     if until > lo and step == p:  # the next one begins where this one ends
@@ -318,28 +346,59 @@ def keep_from() -> Any:
 @cache
 def write() -> Any:
     """`write(…, program)`: fold the run's events into their slices and answer each window when its last event is in.
-    `order` sorts the windows by key and STOP. Returns the program's length."""
+
+    Windows that end where a slice begins are answered when all is folded: the first `known` are by key, and say before
+    which slice they end. The others need the slices as they are when a window ends: `order` has these by key and STOP,
+    those of key k from `offset[k]` on. Returns the program's length."""
+
+    def repaired(program: Any, n: Any, entry: Any, q: Any) -> Any:
+        """Bring what an eager store keeps up to date for a window that ends before the slice q."""
+        clean = max(entry[CLEAN], entry[LO])
+        if clean < q - 1:
+            program[n, 0] = REPAIR
+            program[n, 1] = entry[BASE]
+            program[n, 2] = entry[CAPACITY]
+            program[n, 3] = clean
+            program[n, 4] = q - 1
+            program[n, 5] = entry[LO]
+            program[n, 6] = q - 1
+            n += 1
+            entry[CLEAN] = q - 1
+        return n
+
+    def answered(program: Any, n: Any, entry: Any, window: Any, p: Any, q: Any) -> Any:
+        at = unsigned(n)
+        program[at, 0] = ANSWER
+        program[at, 1] = window
+        program[at, 2] = entry[BASE]
+        program[at, 3] = entry[CAPACITY]
+        program[at, 4] = p
+        program[at, 5] = q
+        return n + 1
 
     def write_program(
         offsets: Any,
         row_of: Any,
         first: Any,
         windows: Any,
-        window_offsets: Any,
+        known: Any,
         order: Any,
+        offset: Any,
         directory: Any,
         rows: Any,
         eager: Any,
         program: Any,
     ) -> Any:
-        n = 0
+        n, v = 0, 0
         for k in range(len(offsets) - 1):
-            w, last_window = window_offsets[k], window_offsets[k + 1]  # in the order of keys and stops
+            w, last_window = offset[k], offset[k + 1]
             at, count = first[k], offsets[k + 1] - offsets[k]
-            if w == last_window and count == 0:
+            mine = v < known and windows[KEY, v] == k
+            if w == last_window and count == 0 and not mine:
                 continue
-            base = directory[k, BASE]
-            lo, hi = base + directory[k, LO], base + directory[k, HI]
+            entry = directory[k]
+            base = entry[BASE]
+            lo, hi = base + entry[LO], base + entry[HI]
             r = find(rows, POS, lo, hi, at) - 1  # the slice that is open
             here, end = at, at + count
             while True:
@@ -363,29 +422,26 @@ def write() -> Any:
                     elif p < 0:
                         p = find(rows, POS, lo, r + 1, begin) - base
                     if eager and q - p > 2:
-                        clean = max(directory[k, CLEAN], directory[k, LO])
-                        if clean < q - 1:
-                            program[n, 0] = REPAIR
-                            program[n, 1] = base
-                            program[n, 2] = directory[k, CAPACITY]
-                            program[n, 3] = clean
-                            program[n, 4] = q - 1
-                            program[n, 5] = directory[k, LO]
-                            program[n, 6] = q - 1
-                            n += 1
-                            directory[k, CLEAN] = q - 1
-                    program[n, 0] = ANSWER
-                    program[n, 1] = window
-                    program[n, 2] = base
-                    program[n, 3] = directory[k, CAPACITY]
-                    program[n, 4] = p
-                    program[n, 5] = q
-                    n += 1
+                        n = repaired(program, n, entry, q)
+                    n = answered(program, n, entry, window, p, q)
                     w += 1
                 if next_slice == here:
                     r += 1
                 elif here == end:
                     break
+            if mine and eager:
+                q = 0
+                for window in range(v, known):
+                    if windows[KEY, window] != k:
+                        break
+                    if windows[UNTIL, window] - windows[ROW, window] > 2:
+                        q = max(q, windows[UNTIL, window])
+                n = repaired(program, n, entry, q)
+            while v < known and windows[KEY, v] == k:
+                if windows[UNTIL, v] >= 0:
+                    q = windows[UNTIL, v]
+                    n = answered(program, n, entry, v, min(windows[ROW, v], q), q)
+                v += 1
         return n
 
     return compiled(write_program)

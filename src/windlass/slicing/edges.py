@@ -53,25 +53,27 @@ def repeating(found: Iterable[tuple[int, int]]) -> Integers:
 
 
 def _progressions(found: Iterable[tuple[int, ...]]) -> Integers:
+    """Without those that lie in another one: that one's period divides theirs, so it is looked for by its divisors."""
     distinct = {(o % p if p and low == LONG_AGO else o, p, low) for o, p, low in found}
     kept: list[tuple[int, ...]] = []
+    by_period: dict[int, list[tuple[int, ...]]] = {}
     for o, p, low in sorted(distinct, key=lambda x: (x[1] == 0, x[1], x[2], x[0])):
-        if not any(_within(o, p, low, other) for other in kept):
+        dividing = (others for period, others in by_period.items() if p % period == 0)
+        if not any(_within(o, p, low, other) for others in dividing for other in others):
             kept.append((o, p, low))
+            if p:
+                by_period.setdefault(p, []).append((o, p, low))
     return np.array(kept, np.int64).reshape(-1, 3)
 
 
 def _within(o: int, p: int, low: int, other: tuple[int, ...]) -> bool:
     origin, period, lowest = other
-    return period > 0 and p % period == 0 and (o - origin) % period == 0 and max(low, o if not p else low) >= lowest
+    return (o - origin) % period == 0 and max(low, o if not p else low) >= lowest
 
 
 def between(progressions: Integers, after: int, upto: int) -> Integers:
     """The distinct edges in (after, upto], in order."""
-    out = np.empty(count_between(progressions, after, upto), np.int64)
-    _fill()(progressions, after, upto, out)
-    out.sort()
-    return out[: int(_distinct()(out))]
+    return _laid_out(progressions, after, upto, count_between(progressions, after, upto))
 
 
 def count_between(progressions: Integers, after: int, upto: int) -> int:
@@ -81,9 +83,16 @@ def count_between(progressions: Integers, after: int, upto: int) -> int:
 
 def laid_out(progressions: Integers, after: int, upto: int, events: int) -> Integers | None:
     """The edges in (after, upto] if that is a good idea for so many events, else None."""
-    if len(progressions) <= _FEW or count_between(progressions, after, upto) > 4 * events + 1024:
+    if len(progressions) <= _FEW or (count := count_between(progressions, after, upto)) > 4 * events + 1024:
         return None
-    return between(progressions, after, upto)
+    return _laid_out(progressions, after, upto, count)
+
+
+def _laid_out(progressions: Integers, after: int, upto: int, count: int) -> Integers:
+    out = np.empty(count, np.int64)
+    _fill()(progressions, after, upto, out)
+    out.sort()
+    return out[: int(_distinct()(out))]
 
 
 def next_edge(progressions: Any, value: Any) -> Any:

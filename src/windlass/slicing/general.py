@@ -25,7 +25,7 @@ import numpy as np
 from windlass.kernels import compiled, prefetch
 from windlass.slicing.cutty import EMIT_EMPTY, ENDS, ORIGIN, PERIOD, STEP
 from windlass.slicing.edges import LONG_AGO, NEVER, last_edge, next_edge
-from windlass.slicing.instructions import ANSWER, FOLD, MERGE, REPAIR
+from windlass.slicing.instructions import ANSWER, FOLD, MERGE, REPAIR, WIDTH
 from windlass.slicing.slices import (
     AHEAD,
     BARRIER,
@@ -41,8 +41,11 @@ from windlass.slicing.slices import (
     LO,
     SLOT,
     START,
+    Slices,
     find,
-    find_on,
+    make_room,
+    position,
+    position_on,
 )
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -136,10 +139,25 @@ def closed_gap(last: Any, watermark: Any, lateness: Any) -> Any:
     return min(watermark - lateness - last, watermark - 1 - last)
 
 
+def settle(s: Slices, batch: Integers, gap: int, watermark: int, lateness: int, epoch: int, joined: int) -> Integers:
+    """Put the slices of a batch among those of their keys, and write what that does to the partials: the program. Of
+    the slices there are, `joined` at most are merged."""
+    s.reserve_slots(len(batch))
+    program = np.empty((2 * len(batch) + joined, WIDTH), np.int64)
+    done = length = 0
+    while True:
+        state = (s.directory, s.rows, s.top, s.free, s.free_count)
+        done, length, s.top, s.free_count = _settle()(
+            batch, done, gap, watermark, lateness, epoch, *state, program, length
+        )
+        if done == len(batch):
+            return program[:length]
+        s.grow(2 * (len(batch) - done) + 2 * int(s.directory[batch[done, KEY], CAPACITY]))
+
+
 @cache
-def settle() -> Any:
-    """`settle(slices, count, gap, watermark, lateness, …, program)`: put a batch's slices among those of their keys,
-    and write what that does to the partials. Returns the program's length and how many slots are free then."""
+def _settle() -> Any:
+    """Settles what there is room for; returns how many slices that were."""
 
     def remove(directory: Any, rows: Any, k: Any, r: Any) -> Any:
         last = directory[k, BASE] + directory[k, HI] - 1
@@ -151,19 +169,22 @@ def settle() -> Any:
 
     def settle_slices(
         slices: Any,
-        count: Any,
+        begin: Any,
         gap: Any,
         watermark: Any,
         lateness: Any,
+        epoch: Any,
         directory: Any,
         rows: Any,
+        top: Any,
         free: Any,
         free_count: Any,
-        epoch: Any,
         program: Any,
+        n: Any,
     ) -> Any:
-        n = 0
-        for d in range(count):
+        count = slices.shape[0]
+        firsts = rows[:, FIRST]
+        for d in range(begin, count):
             if d + AHEAD < count:
                 prefetch(directory, slices[d + AHEAD, KEY])
                 k = slices[d + AHEAD // 2, KEY]
@@ -178,12 +199,12 @@ def settle() -> Any:
             if hi == lo or rows[hi - 1, END] <= first:
                 x = y = hi
             else:
-                r = find(rows, FIRST, lo, hi, first + 1)
+                r = position(firsts, lo, hi, first + 1)
                 if r > lo and rows[r - 1, END] > first:  # old slices may have been merged over edges
                     start, end = rows[r - 1, START], rows[r - 1, END]
                 elif r < hi and rows[r, START] <= first:
                     start, end = rows[r, START], rows[r, END]
-                x = find(rows, FIRST, lo, hi, start)
+                x = position(firsts, lo, hi, start)
                 while (
                     x < hi
                     and rows[x, LAST] < first
@@ -195,6 +216,14 @@ def settle() -> Any:
                     y += 1
             fresh = x == y
             if fresh:
+                if directory[k, HI] == directory[k, CAPACITY]:
+                    x -= lo
+                    top = make_room(directory[k], 1, rows, top)
+                    if top < 0:
+                        return d, n, -top - 1, free_count
+                    base = directory[k, BASE]
+                    lo, hi = base + directory[k, LO], base + directory[k, HI]
+                    x += lo
                 barrier = -1
                 if x > lo and first < watermark:  # a late slice behind one that may be closed
                     closed = closed_gap(rows[x - 1, LAST], watermark, lateness)
@@ -243,7 +272,7 @@ def settle() -> Any:
             program[n, 3] = slices[d, STOP_ROW]
             program[n, 4] = 1 if fresh else 0
             n += 1
-        return n, free_count
+        return count, n, top, free_count
 
     return compiled(settle_slices)
 
@@ -299,7 +328,7 @@ def due() -> Any:
         rows: Any,
         out: Any,
     ) -> Any:
-        n = 0
+        n, firsts = 0, rows[:, FIRST]
         for d in range(specs.shape[0]):
             o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
             empty = specs[d, EMIT_EMPTY] and p > 0
@@ -316,13 +345,13 @@ def due() -> Any:
                 if a >= b or newest < oldest:
                     continue
                 if ends == 0:  # a landmark: an end counts only if an event fell in the step before it
-                    r = find(rows, FIRST, lo, hi, o if a < o + step else a - step)
-                    low = find(rows, FIRST, lo, hi, o)
+                    r = position(firsts, lo, hi, o if a < o + step else a - step)
+                    low = position(firsts, lo, hi, o)
                     while r < hi:
                         high = o + ((rows[r, FIRST] - o) // step + 1) * step
                         if high > b:
                             break
-                        q = find(rows, FIRST, r, hi, high)
+                        q = position(firsts, r, hi, high)
                         if high > a:
                             n = put(out, n, d, k, low, q, o, high, rows, base, epoch if look else -1, r)
                         r = q
@@ -334,13 +363,13 @@ def due() -> Any:
                 w = 0 if p == 0 else (max(a, oldest) - size - o) // p + 1
                 if not empty:
                     a = max(a, oldest)
-                x = find(rows, FIRST, lo, hi, o + w * p)
+                x = position(firsts, lo, hi, o + w * p)
                 y = x
                 while True:
                     s = o + w * p
                     if s + step > b or s > begun:
                         break
-                    x = find_on(rows, FIRST, x, hi, s)
+                    x = position_on(firsts, x, hi, s)
                     first = rows[x, FIRST] if x < hi else NEVER
                     if first >= s + size and not empty:
                         if x == hi or p == 0:
@@ -355,7 +384,7 @@ def due() -> Any:
                         e = s + j * step
                         if e > b:
                             break
-                        y = find_on(rows, FIRST, y, hi, e)
+                        y = position_on(firsts, y, hi, e)
                         if first < e or empty:
                             n = put(out, n, d, k, x, y, s, e, rows, base, epoch if look else -1, x)
                     if p == 0:

@@ -17,6 +17,7 @@ Which, see `blocks` and `tree`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,10 @@ import numpy as np
 from windlass.aggregates import evaluation
 from windlass.aggregates.evaluation import Events
 from windlass.aggregates.monoid import Columns, Monoid
-from windlass.kernels import accessors, unsigned
+from windlass.kernels import accessors, prefetcher, unsigned
 from windlass.slicing import blocks, tree
 from windlass.slicing.instructions import ABSORB, FOLD, MERGE, REPAIR
-from windlass.slicing.slices import SLOT
+from windlass.slicing.slices import AHEAD, SLOT
 
 Function = Callable[..., Any]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -53,9 +54,9 @@ def _kernel(m: Monoid) -> Function:
 
 def _compiled_kernel(m: Monoid) -> Function:
     combine, identity, lift = m.combine, m.identity, m.lift
-    load, store = accessors(m.fields)
+    (load, store), bring = accessors(m.fields), prefetcher(len(m.fields))
     load_event, _ = accessors(tuple(evaluation.value_field(t) for t in m.inputs))
-    repair, answer = _store(m).repairing(m), _answer(m)
+    repair, answer = blocks.repairing(m), _answer(m)
 
     def fold_some(events: Any, i: Any, stop: Any, acc: Any) -> Any:
         counts = events[1]
@@ -73,6 +74,8 @@ def _compiled_kernel(m: Monoid) -> Function:
         for t in range(program.shape[0]):
             op, a, b = program[t, 0], program[t, 1], program[t, 2]
             if op == FOLD:
+                if t + AHEAD < program.shape[0]:
+                    bring(pool, program[t + AHEAD, 1])  # of many keys, each slot lies elsewhere
                 stop, fresh = program[t, 3], program[t, 4]
                 if len(events[1]) > 0:
                     acc = identity() if fresh else load(pool, a)
@@ -100,7 +103,15 @@ def _gathering_kernel(m: Monoid) -> Function:
     """For partials that are Python objects: a slice's events are lifted all at once (sorted runs, lists)."""
     combine, gather, identity = m.combine, m.gather, m.identity
     load, store = accessors(m.fields)
-    repair, answer = _store(m).repairing(m), _answer(m)
+    repair, parts = tree.repairing(m), tree.parts(m)
+    unite = m.unite or (lambda partials: reduce(combine, partials))
+
+    def answer(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, p: Any, q: Any) -> Any:
+        if p == q:
+            return identity()
+        if q - p > 2 and len(nodes[0]) > 0:
+            return unite(parts(rows, pool, nodes, base, capacity, p, q))
+        return unite([load(pool, slot) for slot in rows[base + p : base + q, SLOT].tolist()])
 
     def program_loop(program: Any, events: Any, rows: Any, pool: Any, nodes: Any, outside: Any) -> Any:
         columns, counts, _ = events
@@ -140,7 +151,7 @@ def _answer(m: Monoid) -> Function:
     """The partial of the slices p:q."""
     combine, identity = m.combine, m.identity
     load, _ = accessors(m.fields)
-    cover = _store(m).covering(m)
+    cover = blocks.covering(m)
 
     def answer(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, p: Any, q: Any) -> Any:
         if p == q:

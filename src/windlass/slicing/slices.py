@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels import compiled, prefetch, unsigned
+from windlass.kernels import Field, compiled, prefetch, unsigned
 
 START, END, FIRST, LAST, POS, SLOT, BORN, CHANGED = range(8)
 BARRIER = POS  # of general slices, which have no position: sessions with a gap up to this do not reach the slice before
 MEASURES = 8  # values of other measures at the slice's first event follow
 
 BASE, LO, HI, CAPACITY, CLEAN = range(5)  # of a directory entry; CLEAN: the tree is right for rows before it
+ENTRY = 8  # words: a line of the cache, and so is a row without other measures; of many keys, each is a miss
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 _SMALLEST = 2
@@ -37,8 +38,8 @@ class Slices:
     """The slices of all keys, without their partials."""
 
     def __init__(self, measures: int = 0) -> None:
-        self.directory: Integers = np.zeros((0, 5), np.int64)
-        self.rows: Integers = np.empty((0, MEASURES + measures), np.int64)
+        self.directory: Integers = lines(0, ENTRY)
+        self.rows: Integers = lines(0, MEASURES + measures)
         self.top = 0  # rows handed out
         self.free: Integers = np.empty(0, np.int64)  # slots that are not in use, as a stack
         self.free_count = 0
@@ -51,8 +52,10 @@ class Slices:
     def add_keys(self, keys: int) -> None:
         missing = keys - len(self.directory)
         if missing > 0:
-            grown = max(keys, 2 * len(self.directory), 16) - len(self.directory)
-            self.directory = np.concatenate([self.directory, np.zeros((grown, 5), np.int64)])
+            directory = lines(max(keys, 2 * len(self.directory), 16), ENTRY)
+            directory[: len(self.directory)] = self.directory
+            directory[len(self.directory) :] = 0
+            self.directory = directory
 
     def reserve(self, keys: Integers, more: Integers) -> None:
         """Make room for `more[i]` slices of `keys[i]` each, and for as many slots."""
@@ -60,11 +63,12 @@ class Slices:
             return
         needed = int(_room()(self.directory, keys, more))
         if self.top + needed > len(self.rows):
-            self._grow(needed)
+            self.grow(needed)
         self.top = int(_make_room()(self.directory, self.rows, keys, more, self.top))
-        self._reserve_slots(int(more.sum()))
+        self.reserve_slots(int(more.sum()))
 
-    def _reserve_slots(self, more: int) -> None:
+    def reserve_slots(self, more: int) -> None:
+        """Slots for so many more slices."""
         missing = more - self.free_count
         if missing > 0:
             grown = max(missing, self.slots, 64)
@@ -73,10 +77,10 @@ class Slices:
             free[grown : grown + self.free_count] = self.free[: self.free_count]
             self.free, self.free_count, self.slots = free, self.free_count + grown, self.slots + grown
 
-    def _grow(self, more: int) -> None:
+    def grow(self, more: int) -> None:
         """Copy all rows to a larger matrix; run by run, if moving runs have left much room behind."""
         live = int((self.directory[:, CAPACITY]).sum())
-        rows = np.empty((max(4 * (live + more), 64), self.rows.shape[1]), np.int64)  # untouched, they take no memory
+        rows = lines(max(4 * (live + more), 64), self.rows.shape[1])  # untouched, they take no memory
         if self.top < live + live // 2 + more:
             rows[: self.top] = self.rows[: self.top]
             self.directory[:, CLEAN] = 0  # what an eager store keeps stays behind
@@ -97,7 +101,8 @@ class Slices:
     def renumber(self, kept: Integers) -> Integers:
         """Keep the slices of these keys only, which are numbered in this order from now on, without the room that
         others have left. Runs keep their places for trees. Returns the slots of old that are now 0, 1, 2, …"""
-        directory = self.directory[kept]
+        directory = lines(len(kept), ENTRY)
+        directory[:] = self.directory[kept]
         lo, capacity = directory[:, LO], directory[:, CAPACITY]
         sizes = directory[:, HI] - lo
         n = int(sizes.sum())
@@ -107,7 +112,7 @@ class Slices:
         slots: Integers = live[:, SLOT].copy()
         live[:, SLOT] = np.arange(n)
         self.top = int(capacity.sum())
-        self.rows = np.zeros((self.top, self.rows.shape[1]), np.int64)
+        self.rows = lines(self.top, self.rows.shape[1])
         self.rows[within + np.repeat(base + lo, sizes)] = live
         directory[:, BASE], directory[:, CLEAN] = base, 0  # trees stay behind
         self.directory = directory
@@ -119,6 +124,11 @@ class Slices:
         """What the slices take, without partials: rows in use and the directory."""
         live = int((self.directory[:, HI] - self.directory[:, LO]).sum())
         return int(live * self.rows.shape[1] * 8 + self.directory.nbytes)
+
+
+def lines(rows: int, words: int) -> Integers:
+    """A matrix that begins with a line of the cache, not initialised."""
+    return Field("", np.dtype(np.int64), (words,)).allocate(rows)
 
 
 def position(values: Any, lo: Any, hi: Any, value: Any) -> Any:
@@ -195,11 +205,6 @@ def find(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
     return position(rows[:, field], lo, hi, value)
 
 
-def find_on(rows: Any, field: Any, lo: Any, hi: Any, value: Any) -> Any:
-    """As `find`, for fields that are spread evenly."""
-    return position_on(rows[:, field], lo, hi, value)
-
-
 def _power_of_two(n: Any) -> Any:
     size = _SMALLEST
     while size < n:
@@ -229,26 +234,33 @@ def _room() -> Any:
     return compiled(room)
 
 
+def make_room(entry: Any, more: Any, rows: Any, top: Any) -> Any:
+    """Slide a full run down, or move it to the top of the rows. Returns the new top; if rows are too few, -top - 1, and
+    nothing has changed."""
+    target, size, capacity = entry[BASE], entry[HI] - entry[LO], entry[CAPACITY]
+    if not _fits(entry, more):
+        target, capacity = top, _power_of_two(size + more)
+        if top + capacity > len(rows):
+            return -top - 1
+        top += capacity
+    source = entry[BASE] + entry[LO]
+    for j in range(size):
+        for field in range(rows.shape[1]):
+            rows[target + j, field] = rows[source + j, field]
+    entry[BASE], entry[LO], entry[HI], entry[CAPACITY], entry[CLEAN] = target, 0, size, capacity, 0
+    return top
+
+
 @cache
 def _make_room() -> Any:
-    def make_room(directory: Any, rows: Any, keys: Any, more: Any, top: Any) -> Any:
+    def make_room_for(directory: Any, rows: Any, keys: Any, more: Any, top: Any) -> Any:
         for i in range(len(keys)):
             entry = directory[keys[i]]
-            if entry[HI] + more[i] <= entry[CAPACITY]:
-                continue
-            target, size = entry[BASE], entry[HI] - entry[LO]
-            if not _fits(entry, more[i]):
-                target = top
-                entry[CAPACITY] = _power_of_two(size + more[i])
-                top += entry[CAPACITY]
-            source = entry[BASE] + entry[LO]
-            for j in range(size):
-                for field in range(rows.shape[1]):
-                    rows[target + j, field] = rows[source + j, field]
-            entry[BASE], entry[LO], entry[HI], entry[CLEAN] = target, 0, size, 0
+            if entry[HI] + more[i] > entry[CAPACITY]:
+                top = make_room(entry, more[i], rows, top)
         return top
 
-    return compiled(make_room)
+    return compiled(make_room_for)
 
 
 @cache

@@ -43,12 +43,13 @@ def _nearly_sorted(ts: Array) -> Array:
     if late > len(ts) // 2:
         return by(ts, np.arange(len(ts)))
     out = np.empty(len(ts), np.int64)
-    _merge()(ts, ahead[: len(ts) - late], _sorted_rows(ts, behind[:late]), out)
+    _merge()(ts, ahead[: len(ts) - late], sorted_rows(ts, behind[:late]), out)
     return out
 
 
-def _sorted_rows(ts: Array, rows: Array) -> Array:
-    return rows[by(ts[rows], np.arange(len(rows)))] if len(rows) else rows
+def sorted_rows(values: Array, rows: Array) -> Array:
+    """Some rows by their values, equal ones as they are."""
+    return rows[by(values[rows], np.arange(len(rows)))] if len(rows) else rows
 
 
 def is_ascending(values: Array) -> bool:
@@ -56,7 +57,7 @@ def is_ascending(values: Array) -> bool:
 
 
 def by(values: Array, order: Array) -> Array:
-    """Sort an order further by values, keeping it among equal ones."""
+    """Sort an order of all values further by these, keeping it among equal ones."""
     least = int(values.min())
     bits = int(values.max() - least).bit_length() if int(values.max()) - least < 2**63 else 64
     if bits > 5 * _BITS:

@@ -42,28 +42,26 @@ def repairing(m: Monoid) -> Any:
     return repair
 
 
-def covering(m: Monoid) -> Any:
-    """`cover(rows, pool, nodes, base, capacity, p, q)`: the partial of the slices p:q, of which the last may still
-    grow: it is taken by itself."""
-    combine = m.combine
+def parts(m: Monoid) -> Any:
+    """`parts(rows, pool, nodes, base, capacity, p, q)`: partials of the slices p:q, oldest first, of which the last may
+    still grow: it is taken by itself."""
     load, _ = accessors(m.fields)
 
-    def cover(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, p: Any, q: Any) -> Any:
+    def parts_of(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, p: Any, q: Any) -> list[Any]:
+        def at(node: int) -> Any:
+            return load(nodes, base + node) if node < capacity else load(pool, rows[base + node - capacity, SLOT])
+
         x, y = p + capacity, q - 1 + capacity
-        right = load(pool, rows[unsigned(base + q - 1), SLOT])
-        left, any_left = right, False
+        left, right = [], [load(pool, rows[base + q - 1, SLOT])]
         while x < y:
             if x & 1:
-                part = load(nodes, base + x) if x < capacity else load(pool, rows[unsigned(base + x - capacity), SLOT])
-                left = combine(left, part) if any_left else part
-                any_left = True
+                left.append(at(x))
                 x += 1
             if y & 1:
                 y -= 1
-                part = load(nodes, base + y) if y < capacity else load(pool, rows[unsigned(base + y - capacity), SLOT])
-                right = combine(part, right)
+                right.append(at(y))
             x >>= 1
             y >>= 1
-        return combine(left, right) if any_left else right
+        return left + right[::-1]
 
-    return cover
+    return parts_of

@@ -41,6 +41,10 @@ class SlideByTuple(Window):
         object.__setattr__(self, "size", extent("the size of SlideByTuple", self.size))
         object.__setattr__(self, "every", number("the every of SlideByTuple", self.every))
 
+    @property
+    def looks_back(self) -> bool:
+        return True  # a window begins with the first event of its start's time
+
     def bind(self, unit: str | None) -> OpenedByEvents:
         return OpenedByEvents(in_unit(f"the size of {self}", self.size, unit), self.every)
 

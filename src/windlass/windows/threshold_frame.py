@@ -49,9 +49,21 @@ class Frames(OneOpen):
 
     min_size: int
 
-    @property
-    def lookback(self) -> int:
-        return self.min_size - 1  # a run that was too short may grow
+    def correctable_from(
+        self,
+        columns: tuple[Array, ...],
+        seen: Array,
+        ts: Array,
+        starts: Array,
+        stops: Array,
+        recent: Array,
+        horizon: int,
+    ) -> Array:
+        if self.min_size == 1:
+            return recent
+        first = recent.copy()  # a run that is too short may grow, as long as it ends after the horizon
+        _short_runs()(columns[0] & seen, ts, starts, stops, horizon, first)
+        return first
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         (met,) = run.columns
@@ -90,6 +102,21 @@ def _find_frames(min_size: Any, partial: Any, events: Any, context: Any, begins:
     return n
 
 
+def _find_begins(met: Any, ts: Any, starts: Any, stops: Any, horizon: Any, first: Any) -> Any:
+    for key in range(len(first)):
+        closing = first[key]
+        while closing < stops[key] and met[closing]:
+            closing += 1
+        if closing < stops[key] and ts[closing] > horizon:
+            while first[key] > starts[key] and met[first[key] - 1]:
+                first[key] -= 1
+
+
 @cache
 def _kernel() -> Callable[..., Any]:
     return compiled(_find_frames)
+
+
+@cache
+def _short_runs() -> Callable[..., Any]:
+    return compiled(_find_begins)

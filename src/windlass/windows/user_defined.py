@@ -91,6 +91,10 @@ class NonDeterministic(_UserDefined):
     state: tuple[Number, ...] = (0,)
     types: tuple[str, ...] = field(init=False, repr=False, default=())
 
+    @property
+    def looks_back(self) -> bool:
+        return True  # it may keep events for as long as it likes
+
     def bind(self, unit: str | None) -> Evicting:
         return Evicting(Steps(self, self.step, self.state, ("evict", "emit"), least=0))
 

@@ -46,6 +46,11 @@ class Window(ABC):
     measure: str = "time"  # "time", "count" or the name of a column that does not decrease
     predicate: Predicate | None = None  # the condition on events that it depends on
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether a window may come to hold events older than the first one that a late event is accepted after."""
+        return self.is_session
+
     @abstractmethod
     def bind(self, unit: str | None) -> Bound:
         """What to run on a stream whose time is counted in `unit` ("s", "ms", "us", "ns"; None: plain integers)."""
@@ -73,10 +78,20 @@ class Bound(ABC):
     # Windows of a key close in the order of their end, of their first event, or of their last event.
     closes_by: ClassVar[Literal["begin", "end", "last"]] = "end"
 
-    @property
-    def lookback(self) -> int:
-        """How many events before the first correctable one may still become part of a window."""
-        return 0
+    def correctable_from(
+        self,
+        columns: tuple[Array, ...],
+        seen: Array,
+        ts: Array,
+        starts: Array,
+        stops: Array,
+        recent: Array,
+        horizon: int,
+    ) -> Array:
+        """For each key, the first event that late ones are accepted after though none of its windows begins with it: so
+        far, only a window that does not count. The events of key k are the rows starts[k]:stops[k], of which the first
+        that is not before the horizon is recent[k]; `columns` is what a run would have."""
+        return recent
 
     @property
     def reach(self) -> int:
