@@ -103,6 +103,26 @@ def test_a_second_shared_windows(spark, tmp_path, batches, query, moment):
     assert_same_rows(got, in_large_windows(rows, last, moment=moment))
 
 
+@pytest.mark.faults
+def test_a_join_with_another_stream(spark, tmp_path):
+    """Each window with the events of the 20 ms after it; nothing is late."""
+    batches = stream(41, batches=5, size=40, pace=60, disorder=5, late=0, keys=["a", "b"])
+    small = results_of(first_windows(spark, tmp_path, batches), "small", history=False, time="at")
+    others = read_stream(spark, Files(tmp_path / "in"), DELAY).select(F.col("k").alias("j"), "ts", "id")
+    follows = F.expr("k = j AND ts > at AND ts <= at + INTERVAL 20 MILLISECONDS")
+    got = collected(small.dropDuplicates(["k", "at"]).join(others, follows), tmp_path)
+    rows, _ = due(batches, "small")
+    events = [event for batch in batches for event in batch]
+    pairs = [
+        (row.key[0], row.start, event["id"])
+        for row in rows
+        for event in events
+        if event["k"] == row.key[0] and 0 < event["ts"] - last_moment(row) <= 20 * MS
+    ]
+    assert len(pairs) > 100
+    assert_same_rows(flat(got, "id"), pairs)
+
+
 def test_batches_are_chained_too(spark, tmp_path, batches):
     """In a batch there is no watermark, and nothing to be refused but columns of the same name."""
     Files(tmp_path / "in", batches)
