@@ -16,7 +16,6 @@ each fault that it made itself. Faults are made on a task's first attempt, so a 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import uuid
@@ -29,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from tests.spark.streams import BASE, MS, Asked, Files, Named, read_stream
+from tests.spark.streams import MS, Asked, Files, Named, read_stream
 from windlass.spark import idempotent_parquet, session, shared_windows
 
 DELAY = 10  # of the watermark, milliseconds
@@ -145,8 +144,4 @@ def main(
 
 
 if __name__ == "__main__":
-    os.nice(5)
     main(**json.loads(sys.argv[1]))
-
-
-__all__ = ["BASE", "DELAY", "LATENESS", "QUERIES", "Faults", "queries"]
