@@ -55,6 +55,9 @@ def test_an_operator_is_kept_for_its_token_only() -> None:
     assert kept.take(3, b"token") is None  # whoever asks with another token has gone on without it
     kept.put(3, b"token", operator)  # type: ignore[arg-type]
     assert kept.take(3, b"token") is operator
+    for bucket in range(1000):  # of streams that have ended, say
+        kept.put(("another", bucket), b"token", operator)  # type: ignore[arg-type]
+    assert [kept.take(("another", bucket), b"token") is operator for bucket in (0, 999)] == [False, True]
 
 
 def test_what_differs_is_said() -> None:

@@ -37,7 +37,7 @@ _ROWS = 1 << 16  # of a payload
 _MANY = 1 << 16  # tuples; with more it takes too long to count the open windows, and they are not reported
 
 # Operators of the last batch, in this worker.
-_kept: dict[str, state.Kept] = {}
+_kept = state.Kept()
 
 
 class Processor(StatefulProcessor):
@@ -82,8 +82,7 @@ class Processor(StatefulProcessor):
                 raise CorruptSnapshot(f"the state is damaged: the head of bucket {label} does not match its seal")
         if not blocks and head is not None and before == watermark:
             return
-        kept = _kept.setdefault(fingerprint, state.Kept())
-        operator = kept.take(label, token)
+        operator = _kept.take((fingerprint, label), token)
         if operator is None:
             operator = self._restored(self.frame.before(known), size, log, base, token)
         changed = known != fingerprint
@@ -105,7 +104,7 @@ class Processor(StatefulProcessor):
         timer = self._rescheduled(timer, milliseconds)
         seal = state.seal(token, base, fingerprint, watermark, timer, log, size)
         self.head.update((state.VERSION, token, base, fingerprint, watermark, timer, log, size, seal))
-        kept.put(label, token, operator)
+        _kept.put((fingerprint, label), token, operator)
         yield self._output(done, counted, operator, log + size, milliseconds)
 
     def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:

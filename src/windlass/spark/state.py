@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
@@ -29,7 +29,7 @@ from windlass.operator.operator import Operator
 MAGIC, VERSION = b"WINDLASS STEP", 3
 NO_WATERMARK = -(2**63)
 _DIGEST = 16
-_KEPT = 64  # operators that a worker keeps
+_KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it has buckets, none is there in time
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
 
 
@@ -105,17 +105,17 @@ def _digest(data: bytes) -> bytes:
 
 
 class Kept:
-    """Operators that a worker has at hand, by bucket; each is taken out to be used, and put back under its new
-    token."""
+    """Operators that a worker has at hand, by stream and bucket; each is taken out to be used, and put back under its
+    new token. Those that were not used for longest go."""
 
     def __init__(self) -> None:
-        self._operators: OrderedDict[int, tuple[bytes, Operator]] = OrderedDict()
+        self._operators: OrderedDict[Hashable, tuple[bytes, Operator]] = OrderedDict()
 
-    def take(self, bucket: int, token: bytes) -> Operator | None:
+    def take(self, bucket: Hashable, token: bytes) -> Operator | None:
         found = self._operators.pop(bucket, None)
         return found[1] if found is not None and found[0] == token else None
 
-    def put(self, bucket: int, token: bytes, operator: Operator) -> None:
+    def put(self, bucket: Hashable, token: bytes, operator: Operator) -> None:
         self._operators[bucket] = token, operator
         while len(self._operators) > _KEPT:
             self._operators.popitem(last=False)
