@@ -37,7 +37,7 @@ SLICING = (
     "slicing_sessions",
     "slicing_counts",
 )
-SPARK = ("spark_sliding", "spark_windows", "spark_shapes")
+SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_soak")
 NAMES = STORES + SLICING + SPARK
 
 T = TypeVar("T")
