@@ -260,9 +260,8 @@ class _TreeRun:
                 end, last, place = end[order], last[order], place[order]
             upto, tail = end, np.full(len(end), -1)
             if not self.pieces.same and len(end):
-                inside = self.pieces.begins.last(end) != end
-                upto = np.where(inside, self.pieces.begins.last(pieces[last]), end)
-                tail = np.where(inside, last, -1)
+                upto = self.pieces.begins.last(end)
+                tail = np.where(self.pieces.begins.last(pieces[last]) == upto, last, -1)
             los.append(first + positions(starts, end - self.ranges[r]))
             his.append(first + positions(starts, upto))
             tails.append(tail)
