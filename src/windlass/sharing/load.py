@@ -83,5 +83,10 @@ class Load:
         return float((self.ranges / self.slides).sum())
 
     @cached_property
+    def distinct_partials(self) -> Floats:
+        """P of each distinct range."""
+        return self.partials[np.diff(self.ranges, prepend=0) != 0]
+
+    @property
     def distinct_ranges(self) -> int:
-        return 1 + int(np.count_nonzero(np.diff(self.ranges)))
+        return len(self.distinct_partials)

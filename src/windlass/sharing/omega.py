@@ -10,8 +10,8 @@ SlickDeque (Non-Inv), look-ups in its deque.
     FlatFAT        Σ ⌊log₂(P-1)⌋ + (P-1)/2^⌊log₂ P⌋     log₂(leaves) + Σ f cover(P)
     B-Int          1 + Σ cover(P)                       1 + Σ f cover(P)
     FlatFIT        3 Q                                  3/2 (Σ f g + max g), g = (P-1)/(P+1)
-    TwoStacks      3 Q                                  Σ over ranges 2 + f
-    DABA           5 Q                                  Σ over ranges 4 + f
+    TwoStacks      3 Q                                  Σ over ranges 2 - 4/(P+1), and Σ f
+    DABA           5 Q                                  Σ over ranges 3 - 6/P, and Σ f
     SlickDeque     Inv      2 · (distinct P)            2 · (distinct ranges)
                    Non-Inv  2 - 2/P + Q + Σ 1/i!        2 - 2/P + Σ f (1 + log₂ H(P))
 """
@@ -105,11 +105,11 @@ def _flatfit(x: Load) -> float:
 
 
 def _two_stacks(x: Load) -> float:
-    return 2.0 * x.distinct_ranges + x.answers / x.edge_rate
+    return float((2 - 4 / (x.distinct_partials + 1)).sum()) + x.answers / x.edge_rate
 
 
 def _daba(x: Load) -> float:
-    return 4.0 * x.distinct_ranges + x.answers / x.edge_rate
+    return float(np.maximum(3 - 6 / x.distinct_partials, 0).sum()) + x.answers / x.edge_rate
 
 
 def _inv(x: Load) -> float:
