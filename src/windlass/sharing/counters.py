@@ -19,7 +19,7 @@ __all__ = ["COUNTINGS", "F1", "Counter", "counter_for"]
 
 _SHORT = 1 << 16  # points of a composite slide that are cheaper to mark than to compute
 _LONG = 1 << 22  # points that can still be marked
-_TERMS = 2000
+_FEW, _TERMS = 100, 300  # progressions and terms for which F1 is quick, also for parts of them
 
 COUNTINGS = ("auto", "bit set", "f1", "sample")
 
@@ -58,7 +58,7 @@ def counter_for(progressions: Iterable[Progression], counting: str = "auto") -> 
         counting = "bit set" if points <= _SHORT else "f1"
         if counting == "f1":
             try:
-                edge_rate(found, _TERMS)
+                edge_rate(found, _TERMS if len(set(found)) <= _FEW else 0)
             except TooManyTerms:
                 counting = "bit set" if points <= _LONG else "sample"
     if counting == "f1":
