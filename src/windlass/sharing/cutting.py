@@ -56,6 +56,10 @@ class Edges:
         """The last edge that is not after each time."""
         return np.max([times - (times - a) % p for a, p in self.progressions], axis=0)
 
+    def next(self, times: Any) -> Any:
+        """The first edge after each time."""
+        return np.min([times - (times - a) % p + p for a, p in self.progressions], axis=0)
+
     def cut(self, ts: Integers) -> Cut:
         """The slices of these times, which do not decrease."""
         low, high = int(self.last(ts[:1])[0]), int(ts[-1])

@@ -4,68 +4,108 @@
     ACQ(6, 3)      ├─────┤                  a window belongs to the last piece that starts before its end,
                       ├─────┤               and is there only if that piece starts in it
 
-Nothing here looks at a partial, so it is compiled once for all aggregates. All of it is linear: windows, pieces and
-partials are in order, and one walks along the other, unless one is so much longer that searching is faster.
+Nothing here looks at a partial, so it is compiled once for all aggregates. Windows, pieces and partials are in order, and
+one gallops along the other: it costs next to nothing where they are equally dense, and a logarithm where not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from windlass.kernels import compiled
 from windlass.sharing.acq import ACQ
 
-__all__ = ["by_due", "ending", "positions"]
+__all__ = ["Due", "Pieces", "by_due", "find_due"]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def ending(q: ACQ, pieces: Integers, after: int, upto: int) -> tuple[Integers, Integers]:
-    """The ends in (after, upto] of windows of `q` that have an event, and the piece each of them belongs to."""
-    low, high = max(after, int(pieces[0])), min(upto, int(pieces[-1]) + q.range)
-    first, count = _run(q, low, high)
-    if count <= 2 * len(pieces):
-        ends = first + q.slide * np.arange(count, dtype=np.int64)
-        last = positions(pieces, ends) - 1
-        there = pieces[last] >= ends - q.range
-        return (ends, last) if there.all() else (ends[there], last[there])
-    # Windows are many where events are few: look at each piece for those that belong to it.
-    lows, highs = np.maximum(pieces, after), np.minimum(np.append(pieces[1:], high), pieces + q.range)
-    firsts, counts = _run(q, lows, highs)
-    last = np.repeat(np.arange(len(pieces)), counts)
-    nth = np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return firsts[last] + q.slide * nth, last
+class Pieces(NamedTuple):
+    """Pieces of slices: where they start, which slice of the history each belongs to, and where the next one begins."""
+
+    starts: Integers
+    slice: Integers
+    until: Integers
 
 
-def _run(q: ACQ, low: Any, high: Any) -> tuple[Any, Any]:
-    """The first window end after low, and how many there are up to high."""
-    origin = q.offset + q.range % q.slide
-    before = (low - origin) // q.slide
-    return origin + (before + 1) * q.slide, np.maximum(0, (high - origin) // q.slide - before)
+class Due(NamedTuple):
+    """Windows to answer, range by range in the order of their ends. A window is the partials lo … hi - 1, counted since
+    the stream began, and the piece `tail` (-1: none) if it ends inside of a slice."""
+
+    end: Integers
+    lo: Integers
+    hi: Integers
+    tail: Integers
+    bounds: Integers  # windows of range q are bounds[q] … bounds[q + 1] - 1
 
 
-def positions(starts: Integers, values: Integers) -> Integers:
-    """How many starts are below each value; both in order."""
-    if 8 * len(values) < len(starts):
-        return np.searchsorted(starts, values).astype(np.int64)
-    out = np.empty(len(values), np.int64)
-    _positions()(starts, values, out)
-    return out
+def find_due(
+    acqs: Sequence[ACQ], pieces: Pieces, starts: Integers, first: int, after: int, upto: int
+) -> tuple[Due, Integers]:
+    """The windows of `acqs` (by range) that end in (after, upto] and have an event, over slices that start at `starts`, of
+    which `first` is the number of the first one; `bounds` is by ACQ, as is the second result."""
+    table = np.array([(q.range, q.slide, (q.offset + q.range) % q.slide) for q in acqs], np.int64)
+    low, last = max(after, int(pieces.starts[0])), int(pieces.starts[-1])
+    most = sum(min((min(upto, last + q.range) - low) // q.slide + 1, len(pieces.starts) * (q.range // q.slide + 1)) for q in acqs)
+    end, lo, hi, tail = (np.empty(max(0, most), np.int64) for _ in range(4))
+    bounds = np.zeros(len(acqs) + 1, np.int64)
+    _find()(table, pieces, starts, first, low, upto, (end, lo, hi, tail), bounds)
+    n = int(bounds[-1])
+    return Due(end[:n], lo[:n], hi[:n], tail[:n], bounds), bounds
+
+
+def _gallop(values: Any, i: Any, bound: Any) -> Any:
+    """The first place from i on that is not below the bound."""
+    n = len(values)
+    if i >= n or values[i] >= bound:
+        return i
+    step = 1
+    while i + step < n and values[i + step] < bound:
+        i += step
+        step += step
+    low, high = i, min(i + step, n)  # values[low] is below, values[high] is not, or there is none
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if values[middle] < bound:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 @cache
-def _positions() -> Any:
-    def walk(starts: Any, values: Any, out: Any) -> Any:
-        i = 0
-        for k in range(len(values)):
-            while i < len(starts) and starts[i] < values[k]:
-                i += 1
-            out[k] = i
+def _find() -> Any:
+    def find(table: Any, pieces: Any, starts: Any, first: Any, low: Any, upto: Any, out: Any, bounds: Any) -> Any:
+        piece_starts, slices, until = pieces
+        ends, los, his, tails = out
+        n = len(piece_starts)
+        w = 0
+        for q in range(table.shape[0]):
+            length, slide, origin = table[q, 0], table[q, 1], table[q, 2]
+            high = min(upto, piece_starts[n - 1] + length)
+            end = low - (low - origin) % slide + slide
+            p = lo = 0
+            while end <= high:
+                p = _gallop(piece_starts, p, end) - 1
+                if piece_starts[p] < end - length:  # no event in it: on to the first that has the next piece
+                    at = piece_starts[p + 1]
+                    end = at - (at - origin) % slide + slide
+                    continue
+                lo = _gallop(starts, lo, end - length)
+                inside = until[p] > end
+                ends[w] = end
+                los[w] = first + lo
+                his[w] = slices[p] + (0 if inside else 1)
+                tails[w] = p if inside else -1
+                w += 1
+                end += slide
+            bounds[q + 1] = w
 
-    return compiled(walk)
+    return compiled(find)
 
 
 def by_due(due: Integers, first: int, count: int) -> Integers:

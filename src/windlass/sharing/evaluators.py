@@ -7,13 +7,12 @@
 | TwoStacks, DABA | a store a range |
 | FlatFAT, B-Int, FlatFIT, SlickDeque (Non-Inv) | one store for all ranges |
 
-A window is partials lo … hi - 1, counted since the stream began. The partials that a window may still need are kept once
-in a `History`; stores beside it keep what they make of them.
+The partials that a window may still need are kept once in a `History`; stores beside it keep what they make of them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,21 +20,13 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import kernel
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors
-from windlass.sharing.due import by_due
+from windlass.sharing.due import Due, by_due
 from windlass.stores import DABA, BInt, FlatFAT, FlatFIT, SlickDequeNonInv, Store, TwoStacks
 from windlass.stores.schedule import Schedule, follow, store_for
 
-__all__ = ["Due", "Evaluator", "History", "evaluator"]
+__all__ = ["Evaluator", "History", "evaluator"]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-
-
-class Due(NamedTuple):
-    """Windows to answer, each the partials lo … hi - 1, of which there are some; rows of answers are in this order."""
-
-    lo: Integers
-    hi: Integers
-    range: Integers  # which of the tree's distinct ranges
 
 
 class History:
@@ -117,25 +108,21 @@ def _run(m: Monoid) -> Any:
 
     def run(partials: Any, first: Any, due: Any, running: Any, covered: Any, out: Any) -> Any:
         # Windows stand range by range, so one running aggregate at a time is in registers.
-        lows, highs, which = due
-        w = 0
-        while w < len(lows):
-            q = which[w]
+        _, los, his, _, bounds = due
+        for q in range(len(bounds) - 1):
             low, high = covered[0][q], covered[1][q]
             acc = load(running, q)
-            while w < len(lows) and which[w] == q:
-                if low == high or high <= lows[w]:  # nothing is left of what it covers
-                    low = high = lows[w]
-                    acc = load(partials, high - first)
-                    high += 1
-                for i in range(high - first, highs[w] - first):
+            for w in range(bounds[q], bounds[q + 1]):
+                lo, hi = los[w], his[w]
+                if high <= lo:  # nothing is left of what it covers
+                    acc = load(partials, lo - first)
+                    low, high = lo, lo + 1
+                for i in range(high - first, hi - first):
                     acc = combine(acc, load(partials, i))
-                high = max(high, highs[w])
-                for i in range(low - first, lows[w] - first):
+                for i in range(low - first, lo - first):
                     acc = inverse(acc, load(partials, i))
-                low = lows[w]
+                low, high = lo, max(high, hi)
                 store(out, w, acc)
-                w += 1
             covered[0][q], covered[1][q] = low, high
             store(running, q, acc)
 
@@ -169,9 +156,8 @@ class StoredByRange(Evaluator):
 
     def answer(self, history: History, new: int, due: Due) -> Columns:
         out = self.m.allocate(len(due.lo))
-        bounds = np.searchsorted(due.range, np.arange(len(self.ranges) + 1))
         for q, store in enumerate(self._stores):
-            mine = slice(int(bounds[q]), int(bounds[q + 1]))
+            mine = slice(int(due.bounds[q]), int(due.bounds[q + 1]))
             count = due.hi[mine] - due.lo[mine]
             schedule = Schedule(due.hi[mine], count, np.arange(mine.start, mine.stop))
             _followed(store, self.m, history, new, int(self.ranges[q]), schedule, out)

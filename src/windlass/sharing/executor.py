@@ -10,7 +10,7 @@ depend on the plan, nor on how the events were cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,14 +19,14 @@ import pyarrow as pa
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import kernel
-from windlass.aggregates.input import read_columns
+from windlass.aggregates.input import Read, read_columns
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.kernels import accessors
 from windlass.sharing.acq import ACQ
 from windlass.sharing.cutting import Edges, Integers, fold_events, fold_partials
-from windlass.sharing.due import ending, positions
-from windlass.sharing.evaluators import Due, History, evaluator
+from windlass.sharing.due import Due, Pieces, find_due
+from windlass.sharing.evaluators import History, evaluator
 from windlass.sharing.fragments import Progression, edges_of
 
 if TYPE_CHECKING:
@@ -41,9 +41,13 @@ Run = tuple[Integers, Columns]  # starts of pieces, and their partials
 class Answers(NamedTuple):
     """The windows of one ACQ, in the order of their ends, and their values."""
 
-    start: Integers
+    range: int
     end: Integers
     value: Any  # an Arrow array
+
+    @property
+    def start(self) -> Integers:
+        return self.end - self.range
 
     def table(self) -> pa.Table:
         return pa.table({"start": self.start, "end": self.end, "value": self.value})
@@ -72,10 +76,10 @@ class PlanRun:
         if len(times) == 0:
             return {}
         if self._lanes is None:
-            self._lanes = [_Lane(self.plan, a, [c.type for c in r.columns]) for a, r in zip(self.aggregates, read)]
+            self._lanes = [_Lane(self.plan, a, r) for a, r in zip(self.aggregates, read, strict=True)]
         for lane, r in zip(self._lanes, read, strict=True):
             if any(c.valid is not None for c in r.columns) and not lane.m.nullable:
-                raise InvalidArgument("got a null after a batch without any: Arrow values may have nulls from the start")
+                raise InvalidArgument("got a null, but the first batch was of NumPy: nulls need Arrow values from the start")
         after, self.watermark = self.watermark, int(times[-1])
         self.events += len(times)
         found: dict[ACQ, Answers] = {}
@@ -93,6 +97,11 @@ class PlanRun:
         for lane in self._lanes or []:
             found |= lane.finish(self.watermark)
         return self._counted(found)
+
+    @property
+    def slices(self) -> int:
+        """How many slices with events the trees have had, in all."""
+        return sum(tree.history.end for lane in self._lanes or [] for tree in lane.trees)
 
     def _counted(self, found: dict[ACQ, Answers]) -> dict[ACQ, Answers]:
         self.answers += sum(len(a.end) for a in found.values())
@@ -122,10 +131,11 @@ class PlanRun:
 class _Lane:
     """The trees of one aggregate, and what they share."""
 
-    def __init__(self, plan: Plan, aggregate: Aggregate, types: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, aggregate: Aggregate, first: Read) -> None:
         trees = [tree for tree in plan.trees if tree.aggregate == aggregate]
         subtract = any(tree.technique == "slickdeque_inv" for tree in trees)
-        self.m = aggregate.monoid(types, nullable=True, subtractable=subtract)
+        types = [c.type for c in first.columns]
+        self.m = aggregate.monoid(types, nullable=first.may_be_null, subtractable=subtract)
         self.trees = [_TreeRun(plan, tree, self.m) for tree in trees]
         self.shared: _Pieces | None = None
         if plan.optimizer == "triweave" and len(trees) > 1:
@@ -206,7 +216,9 @@ class _TreeRun:
         self.m, self.acqs = m, list(distinct.values())
         begins = edges_of(tree.acqs, plan.fragments)
         self.pieces = _Pieces(m, begins, edges_of(tree.acqs, "pairs") if plan.fragments == "cutty" else begins)
-        self.ranges, self.range_of = np.unique([same[0].range for same in self.acqs], return_inverse=True)
+        lengths = np.array([same[0].range for same in self.acqs])
+        self.ranges, first = np.unique(lengths, return_index=True)
+        self.ranges_at = np.append(first, len(lengths))  # ACQs of range q
         self.longest = int(self.ranges[-1])
         self.history = History(m)
         self.evaluator = evaluator(tree.technique, tree.aggregate, m, self.ranges)
@@ -224,50 +236,56 @@ class _TreeRun:
         return self.process(np.empty(0, np.int64), None, None, after, _OVER)
 
     def _answer(self, new: int, pieces: Integers, folded: Columns, after: int, upto: int) -> dict[ACQ, Answers]:
-        ends, tails = [], []
-        for same in self.acqs:
-            end, last = ending(same[0], pieces, after, upto)
-            ends.append(end)
-            tails.append(last)
-        due, tail, rows = self._due(ends, tails, pieces)
-        wide = due.hi > due.lo  # the others lie in the open slice
-        whole = bool(wide.all())
-        answered = self.evaluator.answer(self.history, new, due if whole else Due(*(column[wide] for column in due)))
-        at = np.arange(len(wide)) if whole else np.where(wide, np.cumsum(wide) - 1, -1)
-        answers = evaluation.empty_answers(self.m, len(rows))
+        due, bounds, rows = self._due(pieces, after, upto)
+        wide = due.hi > due.lo if not self.pieces.same else None  # the others lie in the open slice
+        if wide is None or wide.all():
+            asked, at = due, None
+        else:
+            by_range = np.concatenate([[0], np.cumsum(wide)])[due.bounds]
+            asked = Due(*(column[wide] for column in due[:-1]), by_range)
+            at = np.where(wide, np.cumsum(wide) - 1, -1)
+        answered = self.evaluator.answer(self.history, new, asked)
+        answers = evaluation.empty_answers(self.m, len(due.end))
         with np.errstate(all="ignore"):
-            kernel(self.m, lambda: _lower(self.m), "lower windows")(answered, at, folded, tail, rows, answers)
+            if self.pieces.same and rows is None:
+                evaluation.lower_many(self.m, answered, answers)
+            else:
+                place = np.arange(len(due.end)) if rows is None else rows
+                at = np.arange(len(due.end)) if at is None else at
+                lower = kernel(self.m, lambda: _lower(self.m), "lower windows")
+                lower(answered, at, folded, due.tail, place, answers)
         values = evaluation.finish(self.m, answers)
-        found, row = {}, 0
-        for same, end in zip(self.acqs, ends, strict=True):
-            for q in same if len(end) else []:
-                found[q] = Answers(end - q.range, end, values.slice(row, len(end)))
-            row += len(end)
+        ends = due.end
+        if rows is not None:
+            ends = np.empty_like(due.end)
+            ends[rows] = due.end
+        found = {}
+        for k, same in enumerate(self.acqs):
+            low, high = int(bounds[k]), int(bounds[k + 1])
+            for q in same if high > low else []:
+                found[q] = Answers(q.range, ends[low:high], values.slice(low, high - low))
         return found
 
-    def _due(self, ends: list[Integers], lasts: list[Integers], pieces: Integers) -> tuple[Due, Integers, Integers]:
-        """All windows, range by range in the order of their ends; for each the piece that it ends with, if it ends inside
-        of a slice (else -1); and its row among the answers, which stand ACQ by ACQ."""
+    def _due(self, pieces: Integers, after: int, upto: int) -> tuple[Due, Integers, Integers | None]:
+        """The windows that are due; those of ACQ k are bounds[k] … bounds[k + 1] - 1 of the rows, which are None if they are
+        in order. (ACQs of one range are answered together.)"""
         starts, first = self.history.starts, self.history.first
-        los, his, tails, rows, row = [], [], [], [], 0
-        for r in range(len(self.ranges)):
-            mine = np.flatnonzero(self.range_of == r)
-            end, last = np.concatenate([ends[k] for k in mine]), np.concatenate([lasts[k] for k in mine])
-            place = np.arange(row, row + len(end))
-            row += len(end)
-            if len(mine) > 1:
-                order = np.argsort(end, kind="stable")
-                end, last, place = end[order], last[order], place[order]
-            upto, tail = end, np.full(len(end), -1)
-            if not self.pieces.same and len(end):
-                upto = self.pieces.begins.last(end)
-                tail = np.where(self.pieces.begins.last(pieces[last]) == upto, last, -1)
-            los.append(first + positions(starts, end - self.ranges[r]))
-            his.append(first + positions(starts, upto))
-            tails.append(tail)
-            rows.append(place)
-        which = np.repeat(np.arange(len(self.ranges)), [len(lo) for lo in los])
-        return Due(np.concatenate(los), np.concatenate(his), which), np.concatenate(tails), np.concatenate(rows)
+        if self.pieces.same:
+            slices, until = pieces, np.full(len(pieces), _BEFORE)
+        else:
+            slices = self.pieces.begins.last(pieces)
+            until = self.pieces.begins.next(slices)
+        at = first + np.searchsorted(starts, slices)
+        due, bounds = find_due([same[0] for same in self.acqs], Pieces(pieces, at, until), starts, first, after, upto)
+        by_range = bounds[self.ranges_at]
+        due = due._replace(bounds=by_range)
+        if len(self.ranges) == len(self.acqs):
+            return due, bounds, None
+        rows = np.arange(len(due.end))
+        for q in np.flatnonzero(np.diff(self.ranges_at) > 1):
+            mine = slice(int(by_range[q]), int(by_range[q + 1]))
+            rows[mine] = mine.start + np.argsort(due.end[mine], kind="stable")
+        return Due(*(column[rows] for column in due[:-1]), by_range), bounds, rows
 
 
 def _lower(m: Monoid) -> Any:
