@@ -270,12 +270,12 @@ class _TreeRun:
         """The windows that are due; those of ACQ k are bounds[k] … bounds[k + 1] - 1 of the rows, which are None if they are
         in order. (ACQs of one range are answered together.)"""
         starts, first = self.history.starts, self.history.first
-        if self.pieces.same:
-            slices, until = pieces, np.full(len(pieces), _BEFORE)
+        if self.pieces.same:  # one slice after the other
+            at = first + np.searchsorted(starts, pieces[0]) + np.arange(len(pieces))
+            until = np.full(len(pieces), _BEFORE)
         else:
             slices = self.pieces.begins.last(pieces)
-            until = self.pieces.begins.next(slices)
-        at = first + np.searchsorted(starts, slices)
+            at, until = first + np.searchsorted(starts, slices), self.pieces.begins.next(slices)
         due, bounds = find_due([same[0] for same in self.acqs], Pieces(pieces, at, until), starts, first, after, upto)
         by_range = bounds[self.ranges_at]
         due = due._replace(bounds=by_range)

@@ -23,7 +23,7 @@ from windlass.sharing.plan import Plan, Tree
 from windlass.sharing.techniques import TECHNIQUES, serving
 from windlass.sharing.weaving import Grown, exhaustive, joined, put_together, weave
 
-__all__ = ["OPTIMIZERS", "alternatives", "plan", "with_acq", "without_acq"]
+__all__ = ["OPTIMIZERS", "alternatives", "plan", "priced", "with_acq", "without_acq"]
 
 _MOST_EXHAUSTIVE = 12
 
@@ -220,6 +220,23 @@ def _rejoined(grown: list[Grown], lane: Lane, optimizer: str) -> list[Grown]:
     if optimizer == "maximum sharing":
         return [put_together(rest[0], one, lane.model, lane.counter)] if rest else [one]
     return joined(rest, one, lane.model, lane.counter)
+
+
+def priced(chosen: Plan, objective: str) -> Plan:
+    """The same trees on the same techniques, with what they cost by an objective."""
+    scale, cost, trees = chosen.per_second, 0.0, []
+    for aggregate in dict.fromkeys(tree.aggregate for tree in chosen.trees):
+        mine = [tree for tree in chosen.trees if tree.aggregate == aggregate]
+        settings = Settings(chosen.rate / scale, chosen.optimizer, "auto", chosen.fragments, objective, "auto")
+        lane = Lane([q for tree in mine for q in tree.acqs], aggregate, settings)
+        lane.groups = [list(tree.acqs) for tree in mine]
+        grown = []
+        for k, tree in enumerate(mine):
+            lane.model = replace(lane.model, techniques=[tree.technique])
+            grown.append(lane.grown([k]))
+        trees += lane.trees(grown, scale)
+        cost += lane.cost(grown) * scale
+    return replace(chosen, trees=tuple(trees), objective=objective, cost=cost, alternatives=())
 
 
 # ------------------------------------------------------------------ what else could be done
