@@ -9,8 +9,6 @@ Times are integers of any one unit, or durations ("5m"), which become microsecon
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
 from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.extremes import max as max_of
@@ -83,9 +81,12 @@ class ACQ:
         return self.range / self.slide
 
     @property
-    def identity(self) -> tuple[Any, ...]:
-        """What it computes, whatever its name: equal ones are answered once."""
-        return self.range, self.slide, self.offset, self.aggregate
+    def identity(self) -> tuple[int, int, int]:
+        """Its window, whatever its name: of equal ones of an aggregate one is answered."""
+        return self.range, self.slide, self.offset
+
+    def __hash__(self) -> int:
+        return hash((self.range, self.slide, self.offset, self.name))
 
     def __repr__(self) -> str:
         def shown(length: int) -> str:

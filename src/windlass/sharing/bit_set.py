@@ -24,6 +24,7 @@ __all__ = ["BitSet", "bit_set", "grain"]
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 _MOST = 1 << 30  # points
+_AWAY = 618_033_988_749
 
 
 def bit_set(progressions: Iterable[Progression]) -> int:
@@ -58,11 +59,10 @@ class BitSet:
         return cls(origin, unit, composite_slide(found) // unit)
 
     @classmethod
-    def sampled(cls, progressions: Iterable[Progression], points: int = 1 << 20) -> BitSet:
+    def sampled(cls, progressions: Iterable[Progression], points: int = 1 << 18) -> BitSet:
         """For a part of the composite slide, away from its beginning, where all edges meet that have no offset."""
-        found = list(progressions)
-        origin, unit = grain(found)
-        return cls(origin + composite_slide(found) * 618 // 1000 // unit * unit, unit, points)
+        origin, unit = grain(progressions)
+        return cls(origin + _AWAY * unit, unit, points)
 
     def mark(self, progressions: Iterable[Progression]) -> Words:
         """The edges of a tree."""

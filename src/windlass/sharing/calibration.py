@@ -1,6 +1,8 @@
 """How long things take: a few constants a technique, measured once by `benchmarks/cases/sharing_calibration.py`.
 
-    nanoseconds = events·event + Σ over trees (operations·operation + edges·edge + answers·answer)
+    nanoseconds = Σ over trees (events·event + batches·batch + operations·operation + edges·edge + answers·answer)
+
+Under TriWeave, events are folded and cut into slices once, and trees fold partials. Batches are taken to be of 65 536 events.
 
 They are of one machine, but plans depend on their ratios, which are much alike on others; `Calibration.read` takes those
 of another file.
@@ -17,7 +19,9 @@ from pathlib import Path
 from windlass.errors import InvalidArgument
 from windlass.sharing.techniques import TECHNIQUES
 
-__all__ = ["Calibration", "Constants", "calibration"]
+__all__ = ["BATCH", "Calibration", "Constants", "calibration"]
+
+BATCH = 1 << 16  # events
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,9 @@ class Constants:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Nanoseconds to fold an event, to make a slice, to fold a partial under TriWeave; and those of each technique."""
+    """Nanoseconds for a tree to begin a batch, to fold an event, to make a slice, to fold a partial; and of techniques."""
 
+    batch: float
     event: float
     slice: float
     partial: float
@@ -47,7 +52,7 @@ class Calibration:
         try:
             found = json.loads(text)
             techniques = {name: Constants(**found["techniques"][name]) for name in TECHNIQUES}
-            return cls(found["event"], found["slice"], found["partial"], techniques)
+            return cls(found["batch"], found["event"], found["slice"], found["partial"], techniques)
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise InvalidArgument(f"this is no calibration: {type(error).__name__}: {error}") from error
 

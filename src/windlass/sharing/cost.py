@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from windlass.errors import InvalidArgument
-from windlass.sharing.calibration import Calibration, calibration
+from windlass.sharing.calibration import BATCH, Calibration, calibration
 from windlass.sharing.load import Load
 from windlass.sharing.omega import COUNTED, PAPER_OMEGA
 
@@ -89,7 +89,7 @@ class CostModel:
                 folded = 0.0  # they are its own
             elif self.objective != "paper":
                 folded = min(folded, self.rate)
-        return folded * each if self.objective == "time" else folded
+        return folded * each + self.rate / BATCH * self.constants.batch if self.objective == "time" else folded
 
     def _final(self, load: Load, technique: str, omega: float) -> float:
         """Final aggregation: E·Ω."""

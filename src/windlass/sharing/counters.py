@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from math import lcm
 from typing import Any, Protocol
 
 from windlass.errors import InvalidArgument
 from windlass.sharing.bit_set import BitSet, grain
 from windlass.sharing.f1 import TooManyTerms, edge_rate, pruned
-from windlass.sharing.fragments import Progression, composite_slide
+from windlass.sharing.fragments import Progression
 
 __all__ = ["COUNTINGS", "F1", "Counter", "counter_for"]
 
@@ -48,19 +49,37 @@ def _rate(edges: tuple[Progression, ...]) -> float:
     return float(edge_rate(edges))
 
 
+def _is_quick(progressions: list[Progression]) -> bool:
+    """Whether F1 is, for these and for any part of them."""
+    if len(set(progressions)) > _FEW:
+        return False
+    try:
+        edge_rate(progressions, _TERMS)
+    except TooManyTerms:
+        return False
+    return True
+
+
+def _points(progressions: list[Progression]) -> int:
+    """Points of the composite slide, or some number that is too large."""
+    unit, slide = grain(progressions)[1], 1
+    for period in {period for _, period in progressions}:
+        slide = lcm(slide, period)
+        if slide > _LONG * unit:
+            break
+    return slide // unit
+
+
 def counter_for(progressions: Iterable[Progression], counting: str = "auto") -> tuple[Counter, str]:
     """A counter for these edges and any part of them, and what it is: "bit set", "f1" or "sample"."""
     if counting not in COUNTINGS:
         raise InvalidArgument(f"counting is one of {', '.join(COUNTINGS)}; got {counting!r}")
     found = list(progressions)
-    points = composite_slide(found) // grain(found)[1]
     if counting == "auto":
+        points = _points(found)
         counting = "bit set" if points <= _SHORT else "f1"
-        if counting == "f1":
-            try:
-                edge_rate(found, _TERMS if len(set(found)) <= _FEW else 0)
-            except TooManyTerms:
-                counting = "bit set" if points <= _LONG else "sample"
+        if counting == "f1" and not _is_quick(found):
+            counting = "bit set" if points <= _LONG else "sample"
     if counting == "f1":
         return F1(), counting
     return (BitSet.whole(found) if counting == "bit set" else BitSet.sampled(found)), counting

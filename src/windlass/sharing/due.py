@@ -19,7 +19,7 @@ import numpy as np
 from windlass.kernels import compiled
 from windlass.sharing.acq import ACQ
 
-__all__ = ["Due", "Pieces", "by_due", "find_due"]
+__all__ = ["Due", "Pieces", "acq_table", "by_due", "find_due"]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -43,19 +43,22 @@ class Due(NamedTuple):
     bounds: Integers  # windows of range q are bounds[q] … bounds[q + 1] - 1
 
 
-def find_due(
-    acqs: Sequence[ACQ], pieces: Pieces, starts: Integers, first: int, after: int, upto: int
-) -> tuple[Due, Integers]:
-    """The windows of `acqs` (by range) that end in (after, upto] and have an event, over slices that start at `starts`, of
-    which `first` is the number of the first one; `bounds` is by ACQ, as is the second result."""
-    table = np.array([(q.range, q.slide, (q.offset + q.range) % q.slide) for q in acqs], np.int64)
+def acq_table(acqs: Sequence[ACQ]) -> Integers:
+    """Range, slide, and where windows end, modulo the slide."""
+    return np.array([(q.range, q.slide, (q.offset + q.range) % q.slide) for q in acqs], np.int64).reshape(-1, 3)
+
+
+def find_due(table: Integers, pieces: Pieces, starts: Integers, first: int, after: int, upto: int) -> Due:
+    """The windows of ACQs (by range) that end in (after, upto] and have an event, over slices that start at `starts`, of
+    which `first` is the number of the first one. `bounds` is by ACQ."""
     low, last = max(after, int(pieces.starts[0])), int(pieces.starts[-1])
-    most = sum(min((min(upto, last + q.range) - low) // q.slide + 1, len(pieces.starts) * (q.range // q.slide + 1)) for q in acqs)
-    end, lo, hi, tail = (np.empty(max(0, most), np.int64) for _ in range(4))
-    bounds = np.zeros(len(acqs) + 1, np.int64)
-    _find()(table, pieces, starts, first, low, upto, (end, lo, hi, tail), bounds)
-    n = int(bounds[-1])
-    return Due(end[:n], lo[:n], hi[:n], tail[:n], bounds), bounds
+    ranges, slides = table[:, 0], table[:, 1]
+    by_time = (np.minimum(upto, last + ranges) - low) // slides + 1
+    by_piece = len(pieces.starts) * (ranges // slides + 1)
+    most = max(0, int(np.maximum(np.minimum(by_time, by_piece), 0).sum()))
+    out, bounds = np.empty((4, most), np.int64), np.zeros(len(table) + 1, np.int64)
+    _find()(table, pieces, starts, first, low, upto, out, bounds)
+    return Due(*out[:, : int(bounds[-1])], bounds)
 
 
 def _gallop(values: Any, i: Any, bound: Any) -> Any:
@@ -81,7 +84,7 @@ def _gallop(values: Any, i: Any, bound: Any) -> Any:
 def _find() -> Any:
     def find(table: Any, pieces: Any, starts: Any, first: Any, low: Any, upto: Any, out: Any, bounds: Any) -> Any:
         piece_starts, slices, until = pieces
-        ends, los, his, tails = out
+        ends, los, his, tails = out[0], out[1], out[2], out[3]
         n = len(piece_starts)
         w = 0
         for q in range(table.shape[0]):

@@ -25,7 +25,7 @@ from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.kernels import accessors
 from windlass.sharing.acq import ACQ
 from windlass.sharing.cutting import Edges, Integers, fold_events, fold_partials
-from windlass.sharing.due import Due, Pieces, find_due
+from windlass.sharing.due import Due, Pieces, acq_table, find_due
 from windlass.sharing.evaluators import History, evaluator
 from windlass.sharing.fragments import Progression, edges_of
 
@@ -216,7 +216,8 @@ class _TreeRun:
         self.m, self.acqs = m, list(distinct.values())
         begins = edges_of(tree.acqs, plan.fragments)
         self.pieces = _Pieces(m, begins, edges_of(tree.acqs, "pairs") if plan.fragments == "cutty" else begins)
-        lengths = np.array([same[0].range for same in self.acqs])
+        self.table = acq_table([same[0] for same in self.acqs])
+        lengths = self.table[:, 0]
         self.ranges, first = np.unique(lengths, return_index=True)
         self.ranges_at = np.append(first, len(lengths))  # ACQs of range q
         self.longest = int(self.ranges[-1])
@@ -276,8 +277,8 @@ class _TreeRun:
         else:
             slices = self.pieces.begins.last(pieces)
             at, until = first + np.searchsorted(starts, slices), self.pieces.begins.next(slices)
-        due, bounds = find_due([same[0] for same in self.acqs], Pieces(pieces, at, until), starts, first, after, upto)
-        by_range = bounds[self.ranges_at]
+        due = find_due(self.table, Pieces(pieces, at, until), starts, first, after, upto)
+        bounds, by_range = due.bounds, due.bounds[self.ranges_at]
         due = due._replace(bounds=by_range)
         if len(self.ranges) == len(self.acqs):
             return due, bounds, None

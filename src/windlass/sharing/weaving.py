@@ -9,8 +9,9 @@ ones in practice (Chung et al.); tests compare with `exhaustive`.
 
 Departures. ACQs of equal edges start in one tree. They belong together: where Ω is a sum over ACQs (Panes, FlatFIT, …),
 of two trees that hold some of them the one with fewer edges is the better place for all of them; where it is less
-than the sum (SlickDeque), even more so. And beyond a hundred distinct sets of edges, trees are first grown one by
-one, each set joining the tree where it costs least, and then woven: that is n·m unions in place of n².
+than the sum (SlickDeque), even more so. And beyond 48 distinct sets of edges, trees are first grown, a hundred sets at a
+time, each joining the tree where it costs least; what has grown is woven. That is n·m unions of small trees in place
+of n² of large ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from windlass.sharing.load import Load
 
 __all__ = ["Grown", "exhaustive", "joined", "weave"]
 
-_MANY = 100
+_MANY, _BLOCK = 48, 100
 
 
 @dataclass
@@ -85,8 +86,15 @@ def put_together(a: Grown, b: Grown, model: CostModel, counter: Counter) -> Grow
 
 def _grow(trees: Sequence[Grown], model: CostModel, counter: Counter) -> list[Grown]:
     """Trees with many edges first: what comes later finds its edges there already."""
-    grown: list[Grown] = []
-    for tree in sorted(trees, key=lambda t: -t.load.edge_rate):
+    order = sorted(trees, key=lambda t: -t.load.edge_rate)
+    while len(order) > _BLOCK:
+        blocks = [order[k : k + _BLOCK] for k in range(0, len(order), _BLOCK)]
+        grown = [tree for block in blocks for tree in _grow(block, model, counter)]
+        if len(grown) > 0.9 * len(order):  # they do not want to
+            return grown
+        order = sorted(grown, key=lambda t: -t.load.edge_rate)
+    grown = []
+    for tree in order:
         place, union = _best_place(grown, tree, model, counter)
         if union is None:
             grown.append(tree)
