@@ -1,5 +1,5 @@
-"""Sets of ACQs, generated as MQO does (5.1): slides are drawn from the divisors of the longest, by Zipf's law, ranges are
-slides times an overlap factor drawn evenly from 1 … O_max.
+"""Sets of ACQs, generated as MQO does (5.1): slides are drawn from the divisors of the longest, by Zipf's law,
+ranges are slides times an overlap factor drawn evenly from 1 … O_max.
 """
 
 from __future__ import annotations

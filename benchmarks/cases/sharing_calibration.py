@@ -1,8 +1,9 @@
 """Calibration of the cost model: nanoseconds for each event, slice, operation, edge and answer.
 
-Trees of random ACQs are run with every technique over random integers, one event a unit of time, after their windows have
-filled. Processor times are fitted by least squares of relative errors, no constant below zero. What is found is the package's table,
-`src/windlass/sharing/calibration.json`, which `python -m benchmarks.cases.sharing_calibration` writes from the results.
+Trees of random ACQs are run with every technique over random integers, one event a unit of time, after their
+windows have filled. Processor times are fitted by least squares of relative errors, no constant below zero. What
+is found is the package's table, `src/windlass/sharing/calibration.json`, which `python -m
+benchmarks.cases.sharing_calibration` writes from the results.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def _cut(n: int, slide: int, seed: int) -> Row:
 def _batch(number: int, seed: int) -> float:
     """A tree and batches of so few events that nothing else takes time."""
     chosen = acqs(number, 20, 20, 0.0, seed)
-    started = Plan((Tree(tuple(chosen), "slickdeque_inv", 0.0, 0.0, 0.0),), "weaveshare", "pairs", 1.0, "time", 0.0).run()
+    started = Plan(
+        (Tree(tuple(chosen), "slickdeque_inv", 0.0, 0.0, 0.0),), "weaveshare", "pairs", 1.0, "time", 0.0
+    ).run()
     times = []
     for k in range(60):
         before = time.process_time_ns()

@@ -1,8 +1,8 @@
 """Planning with the bit set and with F1 (MQO 3.1.2, Figure 16): seconds to plan by WeaveShare, up to a million ACQs.
 
 Slides are drawn from the divisors of 7 207 200, so the composite slide soon has millions of points, which the bit set
-visits and F1 does not. Both give the same plans, which is checked. The bit set is not run beyond the number of ACQs at which
-it took more than ten seconds.
+visits and F1 does not. Both give the same plans, which is checked. The bit set is not run beyond the number of
+ACQs at which it took more than ten seconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """200 mixed queries: the chosen plan against maximum sharing, no sharing, and every single technique, in one run.
 
-A hundred sums and a hundred maxima with the slides that people write (1 s to 10 min) and ranges of up to 20 of them, some of
-them uneven, over the football stream, 2000 readings a second. "least operations" is the plan that minimises operations
-and not time: where the two objectives disagree, it shows what that costs. Processor time, plans in turn, medians of rounds.
+A hundred sums and a hundred maxima with the slides that people write (1 s to 10 min) and ranges of up to 20 of
+them, some of them uneven, over the football stream, 2000 readings a second. "least operations" is the plan that
+minimises operations and not time: where the two objectives disagree, it shows what that costs. Processor time,
+plans in turn, medians of rounds.
 """
 
 from __future__ import annotations
@@ -90,7 +91,13 @@ def _median(row: Row) -> float:
 def tables(rows: list[Row]) -> list[Table]:
     best = next(_median(r) for r in rows if r["plan"] == "chosen")
     lines = [
-        [r["plan"], r["optimizer"], str(r["trees"]), f"{r['events'] / _median(r) / 1e6:.3g}", f"{_median(r) / best:.2f}"]
+        [
+            r["plan"],
+            r["optimizer"],
+            str(r["trees"]),
+            f"{r['events'] / _median(r) / 1e6:.3g}",
+            f"{_median(r) / best:.2f}",
+        ]
         for r in sorted(rows, key=_median)
     ]
     return [("200 mixed queries", ["plan", "by", "trees", "million events/s", "time against the chosen"], lines)]

@@ -1,8 +1,9 @@
 """Ω estimated and counted: operations an edge of every technique, on random sets of ACQs (MQO 4.1).
 
-Trees of 1 to 30 ACQs, with slides that divide 24 to 100, in three of ten cases ranges that are no multiples of slides, run
-interpreted over aggregates that count ⊕, ⊖ and comparisons, from when their windows have filled. What folding events into
-slices takes is not counted. The look-ups of SlickDeque (Non-Inv) are steps of binary search in its deque.
+Trees of 1 to 30 ACQs, with slides that divide 24 to 100, in three of ten cases ranges that are no multiples of
+slides, run interpreted over aggregates that count ⊕, ⊖ and comparisons, from when their windows have filled. What
+folding events into slices takes is not counted. The look-ups of SlickDeque (Non-Inv) are steps of binary search in
+its deque.
 """
 
 from __future__ import annotations

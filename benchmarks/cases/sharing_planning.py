@@ -1,7 +1,7 @@
 """How long planning takes, and changing a plan: ten thousand ACQs of several kinds, and one more among a thousand.
 
-"divisors": slides that divide 1000, as in the paper. "durations": what people write, 1 s to 1 d. "arbitrary": any slide of 1 to
-60 minutes, in seconds, and ranges that are no multiples of them.
+"divisors": slides that divide 1000, as in the paper. "durations": what people write, 1 s to 1 d. "arbitrary": any
+slide of 1 to 60 minutes, in seconds, and ranges that are no multiples of them.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def run(scale: Scale) -> Iterator[Row]:
                 if number != scale.pick(1000, 20):
                     continue
                 new = ACQ(1234, 17, name="one more")
-                added = [_timed(lambda f=found: with_acq(f, new)) for _ in range(5)]  # type: ignore[misc]
-                removed = [_timed(lambda f=added[0][1]: without_acq(f, new)) for _ in range(5)]  # type: ignore[misc]
+                added = [_timed(lambda f=found, q=new: with_acq(f, q)) for _ in range(5)]  # type: ignore[misc]
+                removed = [_timed(lambda f=added[0][1], q=new: without_acq(f, q)) for _ in range(5)]  # type: ignore[misc]
                 for what, times in (("add one", added), ("remove one", removed)):
                     one = float(np.median([t for t, _ in times]))
                     yield {"kind": kind, "what": what, "acqs": number, "rate": rate, "seconds": one}
@@ -74,7 +74,9 @@ def tables(rows: list[Row]) -> list[Table]:
     for kind, what, number in dict.fromkeys((r["kind"], r["what"], r["acqs"]) for r in rows):
         mine = [r for r in rows if (r["kind"], r["what"], r["acqs"]) == (kind, what, number)]
         cells = [f"{1000 * r['seconds']:,.0f}" for r in mine]
-        lines.append([f"{kind}: {what}", f"{number:,}", *cells, "/".join(str(r.get("trees", "")) for r in mine).strip("/")])
+        lines.append(
+            [f"{kind}: {what}", f"{number:,}", *cells, "/".join(str(r.get("trees", "")) for r in mine).strip("/")]
+        )
     return [("milliseconds, at rates 0.1, 10 and 1000", ["", "ACQs", "0.1", "10", "1000", "trees"], lines)]
 
 

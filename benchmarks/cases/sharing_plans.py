@@ -1,7 +1,7 @@
 """Plan costs against the parameters of the workload (MQO experiments 1 to 5, Table 4, Figures 17 to 21).
 
-Costs are those of the paper's equations. Each point is the mean of ten sets of ACQs. The number of execution trees is the mean
-over all of them.
+Costs are those of the paper's equations. Each point is the mean of ten sets of ACQs. The number of execution trees
+is the mean over all of them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def findings(rows: list[Row]) -> list[str]:
     ]
     cost = {(r["experiment"], r["value"], r["technique"], r["optimizer"]): r["cost"] for r in rows}
     apart = [abs(cost[(*k[:3], "triweave")] / c - 1) for k, c in cost.items() if k[3] == "weaveshare"]
-    return [*lines, f"TriWeave's costs differ from WeaveShare's by {np.mean(apart):.1%} on average, {max(apart):.0%} at most"]
+    return [
+        *lines,
+        f"TriWeave's costs differ from WeaveShare's by {np.mean(apart):.1%} on average, {max(apart):.0%} at most",
+    ]
 
 
 def draw(rows: list[Row]) -> Any:

@@ -1,9 +1,9 @@
 """Estimated and actual throughput of plans (MQO experiments 6 and 7, Figures 22 and 23).
 
-A plan for each technique by WeaveShare and by TriWeave, for 100 ACQs with slides that divide 1000, run over the machine stream, one
-reading a unit of time. Overlaps are up to 200 where the paper has 10 000: windows must have filled before anything is measured.
-The estimate is the inverse of the plan's cost, by operations and by calibrated time; both are scaled so that the largest
-equals the largest measured one, as in the paper. Processor time is measured.
+A plan for each technique by WeaveShare and by TriWeave, for 100 ACQs with slides that divide 1000, run over the
+machine stream, one reading a unit of time. Overlaps are up to 200 where the paper has 10 000: windows must have
+filled before anything is measured. The estimate is the inverse of the plan's cost, by operations and by calibrated
+time; both are scaled so that the largest equals the largest measured one, as in the paper. Processor time is measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def run(scale: Scale) -> Iterator[Row]:
         for technique in TITLES:
             chosen = acqs(100, 1000, overlap, seed=scale.seed, aggregate=aggregate_for(technique))
             plans = {
-                form: plan(chosen, optimizer=optimizer, technique=technique, objective=form) for form in ("operations", "time")
+                form: plan(chosen, optimizer=optimizer, technique=technique, objective=form)
+                for form in ("operations", "time")
             }
             results, seconds = _measured(plans["operations"], stream.value, 1000 * overlap, batch)
             scale.say(f"{optimizer}, {technique}: {results / seconds:,.0f} results/s")
@@ -108,10 +109,15 @@ def draw(rows: list[Row]) -> Any:
 
     fig, grid = style.figure(1, 2, width=5.2, height=3.6)
     for axes, (optimizer, title) in zip(grid[0], OPTIMIZERS.items(), strict=True):
-        shown = {"by operations": scaled(rows, optimizer, "operations"), "by calibrated time": scaled(rows, optimizer, "time")}
+        shown = {
+            "by operations": scaled(rows, optimizer, "operations"),
+            "by calibrated time": scaled(rows, optimizer, "time"),
+        }
         bars = {f"estimated {name}": [v[0] for v in values.values()] for name, values in shown.items()}
         bars["actual"] = [v[1] for v in shown["by calibrated time"].values()]
-        for k, ((name, heights), colour) in enumerate(zip(bars.items(), ("#999999", "#56B4E9", "#D55E00"), strict=True)):
+        for k, ((name, heights), colour) in enumerate(
+            zip(bars.items(), ("#999999", "#56B4E9", "#D55E00"), strict=True)
+        ):
             axes.bar([i + (k - 1) * 0.27 for i in range(len(heights))], heights, 0.25, color=colour, label=name)
         axes.set_xticks(range(len(TITLES)), TITLES.values(), rotation=20, ha="right")
         axes.set_ylabel("throughput against the largest")

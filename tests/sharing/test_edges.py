@@ -131,7 +131,9 @@ def test_fragments_hold_the_edges_of_windows(slide: int, more: int, offset: int)
         assert all(any(x % p == a for a, p in found) for x in wanted)
     # Pairs cut nowhere else.
     assert all(
-        (x - offset) % slide in (0, q.range % slide) for a, p in FRAGMENTS["pairs"](q.range, slide, offset) for x in (a,)
+        (x - offset) % slide in (0, q.range % slide)
+        for a, p in FRAGMENTS["pairs"](q.range, slide, offset)
+        for x in (a,)
     )
 
 

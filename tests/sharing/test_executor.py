@@ -1,7 +1,9 @@
-"""Running plans: answers do not depend on the plan, and are those of the definition; operations are those that Ω says."""
+"""Running plans: answers do not depend on the plan, and are those of the definition; operations are those that Ω
+says."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ def answers(chosen: Plan, ts: list[int], values: Any, cuts: list[int]) -> dict[s
     """By the name of each ACQ; the stream comes in batches that end at `cuts`."""
     started, found = chosen.run(), {q.name: [] for q in chosen.acqs}  # type: ignore[var-annotated]
     bounds = [0, *sorted({c for c in cuts if 0 < c < len(ts)}), len(ts)]
-    batches = [started.process(np.array(ts[a:b], np.int64), values[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    batches = [started.process(np.array(ts[a:b], np.int64), values[a:b]) for a, b in pairwise(bounds)]
     for batch in [*batches, started.finish()]:
         for q, a in batch.items():
             found[q.name] += zip(a.start.tolist(), a.end.tolist(), a.value.to_pylist(), strict=True)
@@ -224,5 +226,3 @@ def test_triweave_folds_events_once() -> None:
     # WeaveShare: every event twice. TriWeave: once, and the four slices of every 30 again in both trees.
     assert spent["weaveshare"] == 2 * n - n / 10 - n / 15
     assert spent["triweave"] == (n - n * 4 / 30) + (2 * n * 4 / 30 - n / 10 - n / 15)
-
-

@@ -59,7 +59,13 @@ def _acqs(query: Any, k: int, where: str) -> list[ACQ]:
     lengths = {name: query[name] for name in ("slide", "offset") if name in query}
     try:
         return [
-            ACQ(query["range"], lengths.get("slide"), _aggregate(a), offset=lengths.get("offset", 0), name=_name(query, k))
+            ACQ(
+                query["range"],
+                lengths.get("slide"),
+                _aggregate(a),
+                offset=lengths.get("offset", 0),
+                name=_name(query, k),
+            )
             for a in (wanted if isinstance(wanted, list) else [wanted])
         ]
     except WindlassError as error:

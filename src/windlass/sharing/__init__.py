@@ -1,9 +1,9 @@
 """Sharing: from a set of queries to the cheapest plan that answers them together (MQO).
 
-    from windlass.sharing import ACQ, plan
+from windlass.sharing import ACQ, plan
 
-    chosen = plan([ACQ("1m", "5s"), ACQ("1h", "1m"), ACQ("1d", "1h")], rate=1000)
-    print(chosen.explain())
+chosen = plan([ACQ("1m", "5s"), ACQ("1h", "1m"), ACQ("1d", "1h")], rate=1000)
+print(chosen.explain())
 """
 
 from windlass.sharing.acq import ACQ

@@ -9,6 +9,7 @@ Times are integers of any one unit, or durations ("5m"), which become microsecon
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.extremes import max as max_of
@@ -65,7 +66,7 @@ class ACQ:
     @classmethod
     def of(cls, window: Window, aggregate: Aggregate = INVERTIBLE, *, unit: str | None = "us", name: str = "") -> ACQ:
         """The ACQ of a tumbling or sliding window."""
-        bound = window.bind(unit) if isinstance(window, Window) else window
+        bound = window.bind(unit)
         if not isinstance(bound, Periodic) or bound.period == 0 or bound.ends != 1 or bound.step < bound.period:
             raise InvalidArgument(
                 f"{window!r} is no ACQ: only windows of one length that slide (Tumbling, Sliding) have a range and a "

@@ -2,10 +2,11 @@
 
     nanoseconds = Σ over trees (events·event + batches·batch + operations·operation + edges·edge + answers·answer)
 
-Under TriWeave, events are folded and cut into slices once, and trees fold partials. Batches are taken to be of 65 536 events.
+Under TriWeave, events are folded and cut into slices once, and trees fold partials. Batches are taken to be of 65
+536 events.
 
-They are of one machine, but plans depend on their ratios, which are much alike on others; `Calibration.read` takes those
-of another file.
+They are of one machine, but plans depend on their ratios, which are much alike on others; `Calibration.read` takes
+those of another file.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Constants:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Nanoseconds for a tree to begin a batch, to fold an event, to make a slice, to fold a partial; and of techniques."""
+    """Nanoseconds for a tree to begin a batch, to fold an event, to make a slice, to fold a partial; and of
+    techniques."""
 
     batch: float
     event: float

@@ -4,8 +4,8 @@
     TriWeave     C = λ + Σ (E_c + E·Ω)          events are folded once, at the E_c edges of all trees together; a tree
                                                 folds those E_c partials into its own, unless they are its own
 
-The second is not printed in the paper; it follows from what TriWeave does. Either is a constant and a sum over trees, so a
-planner can compare trees alone.
+The second is not printed in the paper; it follows from what TriWeave does. Either is a constant and a sum over
+trees, so a planner can compare trees alone.
 
 | objective | |
 |---|---|

@@ -106,7 +106,9 @@ def fold_partials(m: Monoid, partials: Columns, rows: Integers, begins: Any, car
     return _fold(m, partials, rows, begins, carry, lambda: _fold_kernel(m, load), "fold pieces of partials")
 
 
-def _fold(m: Monoid, x: Any, rows: Integers, begins: Any, carry: Columns, make: Callable[[], Any], name: str) -> Columns:
+def _fold(
+    m: Monoid, x: Any, rows: Integers, begins: Any, carry: Columns, make: Callable[[], Any], name: str
+) -> Columns:
     out = m.allocate(len(rows) - 1)
     with np.errstate(all="ignore"):
         kernel(m, make, name)(x, rows, begins, carry, out)

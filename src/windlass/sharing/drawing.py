@@ -38,7 +38,9 @@ def draw(plan: Plan, axes: Any = None) -> Any:
     for k, tree in enumerate(trees):
         y = _band(plan, tree, axes, span, y, _COLOURS[k % len(_COLOURS)])
     more = f"; {len(plan.trees) - _TREES} more trees not shown" if len(plan.trees) > _TREES else ""
-    axes.set_title(f"{len(plan.acqs)} ACQs in {len(plan.trees)} trees by {plan.optimizer}{more}", loc="left", fontsize=10)
+    axes.set_title(
+        f"{len(plan.acqs)} ACQs in {len(plan.trees)} trees by {plan.optimizer}{more}", loc="left", fontsize=10
+    )
     axes.set_xlim(0, span)
     axes.set_ylim(y - 0.2, 1)
     axes.set_yticks([])

@@ -4,8 +4,9 @@
     ACQ(6, 3)      ├─────┤                  a window belongs to the last piece that starts before its end,
                       ├─────┤               and is there only if that piece starts in it
 
-Nothing here looks at a partial, so it is compiled once for all aggregates. Windows, pieces and partials are in order, and
-one gallops along the other: it costs next to nothing where they are equally dense, and a logarithm where not.
+Nothing here looks at a partial, so it is compiled once for all aggregates. Windows, pieces and partials are in
+order, and one gallops along the other: it costs next to nothing where they are equally dense, and a logarithm
+where not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from windlass.kernels import compiled
 from windlass.sharing.acq import ACQ
 
-__all__ = ["Due", "Pieces", "acq_table", "by_due", "find_due"]
+__all__ = ["Due", "Pieces", "acq_table", "by_due", "find_due", "picked"]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -49,8 +50,8 @@ def acq_table(acqs: Sequence[ACQ]) -> Integers:
 
 
 def find_due(table: Integers, pieces: Pieces, starts: Integers, first: int, after: int, upto: int) -> Due:
-    """The windows of ACQs (by range) that end in (after, upto] and have an event, over slices that start at `starts`, of
-    which `first` is the number of the first one. `bounds` is by ACQ."""
+    """The windows of ACQs (by range) that end in (after, upto] and have an event, over slices that start at
+    `starts`, of which `first` is the number of the first one. `bounds` is by ACQ."""
     low, last = max(after, int(pieces.starts[0])), int(pieces.starts[-1])
     ranges, slides = table[:, 0], table[:, 1]
     by_time = (np.minimum(upto, last + ranges) - low) // slides + 1
@@ -58,7 +59,13 @@ def find_due(table: Integers, pieces: Pieces, starts: Integers, first: int, afte
     most = max(0, int(np.maximum(np.minimum(by_time, by_piece), 0).sum()))
     out, bounds = np.empty((4, most), np.int64), np.zeros(len(table) + 1, np.int64)
     _find()(table, pieces, starts, first, low, upto, out, bounds)
-    return Due(*out[:, : int(bounds[-1])], bounds)
+    end, lo, hi, tail = out[:, : int(bounds[-1])]
+    return Due(end, lo, hi, tail, bounds)
+
+
+def picked(due: Due, which: Any, bounds: Integers) -> Due:
+    """Some windows, or all of them in another order."""
+    return Due(due.end[which], due.lo[which], due.hi[which], due.tail[which], bounds)
 
 
 def _gallop(values: Any, i: Any, bound: Any) -> Any:

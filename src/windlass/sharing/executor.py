@@ -25,7 +25,7 @@ from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.kernels import accessors
 from windlass.sharing.acq import ACQ
 from windlass.sharing.cutting import Edges, Integers, fold_events, fold_partials
-from windlass.sharing.due import Due, Pieces, acq_table, find_due
+from windlass.sharing.due import Due, Pieces, acq_table, find_due, picked
 from windlass.sharing.evaluators import History, evaluator
 from windlass.sharing.fragments import Progression, edges_of
 
@@ -79,7 +79,9 @@ class PlanRun:
             self._lanes = [_Lane(self.plan, a, r) for a, r in zip(self.aggregates, read, strict=True)]
         for lane, r in zip(self._lanes, read, strict=True):
             if any(c.valid is not None for c in r.columns) and not lane.m.nullable:
-                raise InvalidArgument("got a null, but the first batch was of NumPy: nulls need Arrow values from the start")
+                raise InvalidArgument(
+                    "got a null, but the first batch was of NumPy: nulls need Arrow values from the start"
+                )
         after, self.watermark = self.watermark, int(times[-1])
         self.events += len(times)
         found: dict[ACQ, Answers] = {}
@@ -182,7 +184,11 @@ class _Pieces:
     def process(self, ts: Integers, events: Any, fold: Any, upto: int) -> tuple[Integers, Columns, Run]:
         """The slices that are complete when the stream has reached `upto`, their partials, and all pieces that grew or
         came."""
-        complete, sealed, pieces = np.empty(0, np.int64), self.m.allocate(0), (np.empty(0, np.int64), self.m.allocate(0))
+        complete, sealed, pieces = (
+            np.empty(0, np.int64),
+            self.m.allocate(0),
+            (np.empty(0, np.int64), self.m.allocate(0)),
+        )
         if len(ts):
             starts, rows = self.edges.cut(ts)
             slices = starts if self.same else self.begins.last(starts)
@@ -243,7 +249,7 @@ class _TreeRun:
             asked, at = due, None
         else:
             by_range = np.concatenate([[0], np.cumsum(wide)])[due.bounds]
-            asked = Due(*(column[wide] for column in due[:-1]), by_range)
+            asked = picked(due, wide, by_range)
             at = np.where(wide, np.cumsum(wide) - 1, -1)
         answered = self.evaluator.answer(self.history, new, asked)
         answers = evaluation.empty_answers(self.m, len(due.end))
@@ -268,8 +274,8 @@ class _TreeRun:
         return found
 
     def _due(self, pieces: Integers, after: int, upto: int) -> tuple[Due, Integers, Integers | None]:
-        """The windows that are due; those of ACQ k are bounds[k] … bounds[k + 1] - 1 of the rows, which are None if they are
-        in order. (ACQs of one range are answered together.)"""
+        """The windows that are due; those of ACQ k are bounds[k] … bounds[k + 1] - 1 of the rows, which are None
+        if they are in order. (ACQs of one range are answered together.)"""
         starts, first = self.history.starts, self.history.first
         if self.pieces.same:  # one slice after the other
             at = first + np.searchsorted(starts, pieces[0]) + np.arange(len(pieces))
@@ -286,7 +292,7 @@ class _TreeRun:
         for q in np.flatnonzero(np.diff(self.ranges_at) > 1):
             mine = slice(int(by_range[q]), int(by_range[q + 1]))
             rows[mine] = mine.start + np.argsort(due.end[mine], kind="stable")
-        return Due(*(column[rows] for column in due[:-1]), by_range), bounds, rows
+        return picked(due, rows, by_range), bounds, rows
 
 
 def _lower(m: Monoid) -> Any:

@@ -10,8 +10,8 @@ which most terms never come up. With `free(P)` the share of points on no progres
 
     free(P) = free(P - p) - 1/period(p) · free(P - p as seen from p)
 
-Seen from p, the points of p are all points, numbered anew; another progression (b, q) is there one of period q / gcd, or
-nothing, or everything. After each step what lies in something else is dropped; groups of coprime periods do not
+Seen from p, the points of p are all points, numbered anew; another progression (b, q) is there one of period q /
+gcd, or nothing, or everything. After each step what lies in something else is dropped; groups of coprime periods do not
 know of each other, so their shares multiply; and what was seen once is remembered. Slides that are the divisors
 of some number leave a handful of terms whatever their number, coprime ones one each.
 

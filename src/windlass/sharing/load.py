@@ -1,7 +1,7 @@
 """What a tree's ACQs ask of it, in the few numbers that costs are computed from.
 
-    E         edges in a unit of time                     Q      distinct ACQs (of equal ones one is answered)
-    P = r·E   partials in a window, on average            f = 1 / (s·E)   the share of edges that answer it
+E         edges in a unit of time                     Q      distinct ACQs (of equal ones one is answered)
+P = r·E   partials in a window, on average            f = 1 / (s·E)   the share of edges that answer it
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Load:
 
     @cached_property
     def answered(self) -> Floats:
-        """f: which share of the edges answers each ACQ. With thinned edges several windows may end between two events; only
-        one that has an event in it is answered, yet all of them can."""
+        """f: which share of the edges answers each ACQ. With thinned edges several windows may end between two
+        events; only one that has an event in it is answered, yet all of them can."""
         return 1 / (self.slides * self.edge_rate)
 
     @cached_property
@@ -85,7 +85,8 @@ class Load:
     @cached_property
     def distinct_partials(self) -> Floats:
         """P of each distinct range."""
-        return self.partials[np.diff(self.ranges, prepend=0) != 0]
+        distinct: Floats = self.partials[np.diff(self.ranges, prepend=0) != 0]
+        return distinct
 
     @property
     def distinct_ranges(self) -> int:

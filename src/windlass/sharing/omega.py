@@ -1,9 +1,9 @@
 """Ω: how many operations a technique takes for each edge of a tree, on average (MQO 4.1, equations 3 to 7).
 
 Each technique has two forms. `paper` is the equation as printed. `counted` is what this implementation does, derived
-in docs/sharing/README.md; it differs where the paper lets every ACQ answer at every edge (here only at its own, a share f of
-them), and where an equation is an approximation or a slip. Operations are ⊕, ⊖, comparisons of partials, and, for
-SlickDeque (Non-Inv), look-ups in its deque.
+in docs/sharing/README.md; it differs where the paper lets every ACQ answer at every edge (here only at its own, a
+share f of them), and where an equation is an approximation or a slip. Operations are ⊕, ⊖, comparisons of
+partials, and, for SlickDeque (Non-Inv), look-ups in its deque.
 
     technique      paper                                counted
     Panes          Σ r/s                                Σ f (P - 1)

@@ -110,9 +110,7 @@ class Plan:
 
     def __repr__(self) -> str:
         n = len(self.trees)
-        return (
-            f"<Plan of {self.optimizer}: {len(self.acqs)} ACQs in {n} tree{'s' if n != 1 else ''}, cost {self.cost:.6g}>"
-        )
+        return f"<Plan of {self.optimizer}: {len(self.acqs)} ACQs in {n} tree{'s' if n != 1 else ''}, cost {self.cost:.6g}>"
 
     def composite_slide(self) -> int:
         """The time after which all edges of all trees repeat."""
@@ -133,7 +131,9 @@ class Plan:
             }
             for tree in self.trees
         ]
-        head = {name: getattr(self, name) for name in ("optimizer", "fragments", "rate", "objective", "cost", "counting")}
+        head = {
+            name: getattr(self, name) for name in ("optimizer", "fragments", "rate", "objective", "cost", "counting")
+        }
         is_time = bool(self.trees) and self.trees[0].acqs[0].is_time
         whole = {"windlass_plan": _FORMAT, "time": is_time, **head, "alternatives": self.alternatives, "trees": trees}
         return json.dumps(whole, indent=indent)

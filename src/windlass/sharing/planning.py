@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
 from windlass.aggregates.aggregate import Aggregate
 from windlass.errors import InvalidArgument, WrongType
@@ -91,13 +92,17 @@ def plan(
         raise InvalidArgument(f"an optimizer is one of {', '.join(OPTIMIZERS)}; got {optimizer!r}")
     if fragments not in FRAGMENTS:
         raise InvalidArgument(f"fragments are one of {', '.join(FRAGMENTS)}; got {fragments!r}")
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < float("inf"):
+    if not _is_positive(rate):
         raise InvalidArgument(f"the rate of events must be a positive number, got {rate!r}")
     settings = Settings(rate / _per_second(found), optimizer, technique, fragments, objective, counting)
     if optimizer != "auto":
         return _planned(found, settings)
     kinds = ("weaveshare", "triweave", "maximum sharing")
     return min((_planned(found, settings._replace(optimizer=kind)) for kind in kinds), key=lambda p: p.cost)
+
+
+def _is_positive(rate: Any) -> bool:
+    return isinstance(rate, Real) and not isinstance(rate, bool) and 0 < float(rate) < float("inf")
 
 
 def _checked(acqs: Iterable[ACQ]) -> list[ACQ]:
@@ -191,9 +196,7 @@ def without_acq(old: Plan, acq: ACQ, technique: str = "auto") -> Plan:
     return _changed(old, others, None, technique, [q for q in tree.acqs if q != acq])
 
 
-def _changed(
-    old: Plan, parts: list[list[ACQ]], new: ACQ | None, technique: str, left: Sequence[ACQ] = ()
-) -> Plan:
+def _changed(old: Plan, parts: list[list[ACQ]], new: ACQ | None, technique: str, left: Sequence[ACQ] = ()) -> Plan:
     moving = [new] if new is not None else list(left)
     aggregates = list(dict.fromkeys(q.aggregate for part in [*parts, moving] for q in part))
     scale = old.per_second

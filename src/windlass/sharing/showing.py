@@ -89,9 +89,13 @@ def _reasons(plan: Plan, others: dict[str, float]) -> list[str]:
         lines.append("no two ACQs gain by sharing: the edges of one would cut the slices of the other")
     if len(plan.trees) > 1 and together > plan.cost:
         more = together / plan.cost
-        lines.append(f"one tree for all would take {more:.3g} times the {unit}: its slices are smaller, and answers made of more")
+        lines.append(
+            f"one tree for all would take {more:.3g} times the {unit}: its slices are smaller, and answers made of more"
+        )
     if plan.counting == "sample":
-        lines.append("edges are too many to count exactly: their rates are estimated from a part of the composite slide")
+        lines.append(
+            "edges are too many to count exactly: their rates are estimated from a part of the composite slide"
+        )
     return lines
 
 
@@ -101,5 +105,7 @@ def html(plan: Plan) -> str:
     for tree in plan.trees:
         items = "".join(f"<li>{escape(called(q))}</li>" for q in tree.acqs[:100])
         more = f"<li>… and {len(tree.acqs) - 100} more</li>" if len(tree.acqs) > 100 else ""
-        trees.append(f"<li><details><summary>{escape(_tree(plan, tree))}</summary><ul>{items}{more}</ul></details></li>")
+        trees.append(
+            f"<li><details><summary>{escape(_tree(plan, tree))}</summary><ul>{items}{more}</ul></details></li>"
+        )
     return f"<div><b>{escape(_head(plan))}</b><ul>{''.join(trees)}</ul></div>"

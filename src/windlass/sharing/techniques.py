@@ -21,7 +21,9 @@ class TechniqueInfo:
     def check(self, aggregate: Aggregate) -> None:
         if not self.serves(aggregate):
             reason = "has no inverse" if self.needs == "invertible" else "is not selective (a ⊕ b is a or b)"
-            raise UnsupportedAggregate(f"{self.title} cannot serve {aggregate!r}, which {reason}; use {_other(aggregate)}")
+            raise UnsupportedAggregate(
+                f"{self.title} cannot serve {aggregate!r}, which {reason}; use {_other(aggregate)}"
+            )
 
 
 TECHNIQUES = {
@@ -40,14 +42,16 @@ PAPER = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_non_inv")
 
 
 def serving(aggregate: Aggregate, technique: str = "auto") -> list[str]:
-    """The techniques that can evaluate this aggregate, or the one that was asked for if it can. "slickdeque" is the one of
-    its two forms that fits."""
+    """The techniques that can evaluate this aggregate, or the one that was asked for if it can. "slickdeque" is
+    the one of its two forms that fits."""
     if technique == "auto":
         return [name for name, info in TECHNIQUES.items() if info.serves(aggregate)]
     if technique == "slickdeque":
         technique = "slickdeque_inv" if aggregate.invertible else "slickdeque_non_inv"
     if technique not in TECHNIQUES:
-        raise InvalidArgument(f"a technique is 'auto', 'slickdeque' or one of {', '.join(TECHNIQUES)}; got {technique!r}")
+        raise InvalidArgument(
+            f"a technique is 'auto', 'slickdeque' or one of {', '.join(TECHNIQUES)}; got {technique!r}"
+        )
     TECHNIQUES[technique].check(aggregate)
     return [technique]
 

@@ -9,9 +9,9 @@ ones in practice (Chung et al.); tests compare with `exhaustive`.
 
 Departures. ACQs of equal edges start in one tree. They belong together: where Ω is a sum over ACQs (Panes, FlatFIT, …),
 of two trees that hold some of them the one with fewer edges is the better place for all of them; where it is less
-than the sum (SlickDeque), even more so. And beyond 48 distinct sets of edges, trees are first grown, a hundred sets at a
-time, each joining the tree where it costs least; what has grown is woven. That is n·m unions of small trees in place
-of n² of large ones.
+than the sum (SlickDeque), even more so. And beyond 48 distinct sets of edges, trees are first grown, a hundred
+sets at a time, each joining the tree where it costs least; what has grown is woven. That is n·m unions of small
+trees in place of n² of large ones.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def exhaustive(trees: Sequence[Grown], model: CostModel, counter: Counter) -> li
         best[chosen] = cheapest
     plan, left = [], (1 << n) - 1
     while left:
-        tree = unions[best[left][1]]
-        assert tree is not None
-        plan.append(tree)
+        chosen_tree = unions[best[left][1]]
+        assert chosen_tree is not None
+        plan.append(chosen_tree)
         left ^= best[left][1]
     return plan

@@ -1,7 +1,7 @@
 """Following a schedule: partials come one by one, and each has a list of ranges to answer before the next one comes.
 
     partials   0   1   2   3   4 …        due (after so many partials)    2  2  4
-                       │       │          count (the youngest so many)    1  2  4
+                       │       │          size (the youngest so many)     1  2  4
                      answers  answers     row (where the answer goes)     0  7  1
 
 It is what a tree of a shared plan does: `slide` answers all windows at every event, a schedule each at its own
@@ -27,7 +27,7 @@ class Schedule(NamedTuple):
     """What to answer when. `due` does not decrease; positions count all partials that ever came."""
 
     due: Integers  # how many partials have come
-    count: Integers  # how many of the youngest are asked for; at least one
+    size: Integers  # how many of the youngest are asked for; at least one
     row: Integers  # where the answer goes
 
 
@@ -62,11 +62,11 @@ def _suffixes(p: Parts) -> Any:
 
     def follow_suffixes(state: Any, partials: Any, first: Any, oldest: Any, schedule: Any, out: Any, place: Any) -> Any:
         header, slots, ring, links = state
-        due, count, row = schedule
+        due, size, row = schedule
         j, a = place[0], place[1]
         h = begin(header, slots)
         while a < len(due) and due[a] <= first + j:
-            store(out, row[a], suffix(ring, links, h, 0, count[a]))
+            store(out, row[a], suffix(ring, links, h, 0, size[a]))
             a += 1
         while j < len(oldest):
             while h[1] > 0 and first + j - h[1] < oldest[j]:
@@ -76,7 +76,7 @@ def _suffixes(p: Parts) -> Any:
             h = insert(ring, links, h, load(partials, j))
             j += 1
             while a < len(due) and due[a] == first + j:
-                store(out, row[a], suffix(ring, links, h, 0, count[a]))
+                store(out, row[a], suffix(ring, links, h, 0, size[a]))
                 a += 1
         end(header, slots, h)
         return j
@@ -91,11 +91,11 @@ def _whole_windows(p: Parts) -> Any:
 
     def follow_windows(state: Any, partials: Any, first: Any, oldest: Any, schedule: Any, out: Any, place: Any) -> Any:
         header, slots, ring, links = state
-        due, count, row = schedule
+        due, size, row = schedule
         j, a = place[0], place[1]
         h = begin(header, slots)
         while a < len(due) and due[a] <= first + j:
-            while h[1] > count[a]:
+            while h[1] > size[a]:
                 h = evict(ring, links, h)
             store(out, row[a], query(ring, links, h))
             a += 1
@@ -107,7 +107,7 @@ def _whole_windows(p: Parts) -> Any:
             h = insert(ring, links, h, load(partials, j))
             j += 1
             while a < len(due) and due[a] == first + j:
-                while h[1] > count[a]:
+                while h[1] > size[a]:
                     h = evict(ring, links, h)
                 store(out, row[a], query(ring, links, h))
                 a += 1
