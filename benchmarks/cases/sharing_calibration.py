@@ -163,7 +163,10 @@ def tables(rows: list[Row]) -> list[Table]:
         off = np.mean([abs(predicted(r, c) / r["nanoseconds"] - 1) for r in mine])
         t = c.techniques[name]
         lines.append([info.title, f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{off:.0%}"])
-    caption = f"ns; a batch {c.batch:,.0f} a tree, an event {c.event:g}, a slice {c.slice:g}, a partial folded again {c.partial:g}"
+    caption = (
+        f"ns; a batch {c.batch:,.0f} a tree, an event {c.event:g}, a slice {c.slice:g}, "
+        f"a partial folded again {c.partial:g}"
+    )
     return [(caption, ["technique", "operation", "edge", "answer", "mean error of the fit"], lines)]
 
 

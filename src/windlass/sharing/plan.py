@@ -110,7 +110,8 @@ class Plan:
 
     def __repr__(self) -> str:
         n = len(self.trees)
-        return f"<Plan of {self.optimizer}: {len(self.acqs)} ACQs in {n} tree{'s' if n != 1 else ''}, cost {self.cost:.6g}>"
+        trees = f"{n} tree{'s' if n != 1 else ''}"
+        return f"<Plan of {self.optimizer}: {len(self.acqs)} ACQs in {trees}, cost {self.cost:.6g}>"
 
     def composite_slide(self) -> int:
         """The time after which all edges of all trees repeat."""

@@ -102,7 +102,9 @@ def plan(
 
 
 def _is_positive(rate: Any) -> bool:
-    return isinstance(rate, Real) and not isinstance(rate, bool) and 0 < float(rate) < float("inf")
+    if isinstance(rate, bool) or not isinstance(rate, Real):
+        return False
+    return 0 < float(rate) < float("inf")
 
 
 def _checked(acqs: Iterable[ACQ]) -> list[ACQ]:
