@@ -37,8 +37,17 @@ SLICING = (
     "slicing_sessions",
     "slicing_counts",
 )
+SHARING = (
+    "sharing_calibration",
+    "sharing_omega",
+    "sharing_plans",
+    "sharing_edges",
+    "sharing_planning",
+    "sharing_throughput",
+    "sharing_mixed",
+)
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_soak")
-NAMES = STORES + SLICING + SPARK
+NAMES = STORES + SLICING + SHARING + SPARK
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]
