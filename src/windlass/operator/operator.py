@@ -46,7 +46,8 @@ class Operator:
     `time` names the column of event times, `key` the column (or columns) whose values have windows of their own,
     `sequence` one that orders events of the same time. Late events correct windows for `allowed_lateness` after
     their end. `watermarks` lets the watermark follow the stream; otherwise it is given to `advance`. A key without
-    events for `key_ttl` ends: all about it is forgotten.
+    events for `key_ttl` ends: all about it is forgotten. `store` and `slicing` (for a stream in order) overrule how
+    slices are combined and where they are cut.
     """
 
     def __init__(
