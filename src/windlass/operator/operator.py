@@ -419,8 +419,8 @@ class Operator:
         self._branches = [branch for branch in self._branches if branch.queries]
 
     def explain(self, rate: float | None = None) -> str:
-        """What the operator does for its queries, and why. With a `rate` of events a second (or in a unit of time), also
-        what sharing costs and what other plans would."""
+        """What the operator does for its queries, and why. With a `rate` of events a second (or in a unit of time),
+        also what sharing costs and what other plans would."""
         texts = []
         for branch in self._branches:
             text = branch.plan.explain()

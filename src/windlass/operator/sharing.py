@@ -1,7 +1,7 @@
-"""What the planner of `windlass.sharing` says about an operator's queries: ACQs of those that have a range and a slide.
+"""What the planner of `windlass.sharing` says about an operator's queries, of those that have a range and a slide.
 
-The operator itself shares slices among all queries, which is maximum sharing; `explain(rate=…)` tells what that costs, by
-the cost model, and what other plans would.
+The operator itself shares slices among all queries, which is maximum sharing; `explain(rate=…)` tells what that costs,
+by the cost model, and what other plans would.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["acqs_of", "explain_sharing", "shared_plan"]
 
 
 def acqs_of(queries: Iterable[Query]) -> list[ACQ]:
-    """An ACQ for each partial of each query with tumbling or sliding windows on time, in microseconds or plain units."""
+    """An ACQ for each partial of each query with tumbling or sliding windows on time."""
     found: dict[ACQ, None] = {}
     periodic = [q for q in queries if isinstance(q.window, Tumbling | Sliding) and q.on_time]
     wanted = {_plain(a, q) for q in periodic for a in q.aggregates}
