@@ -49,6 +49,10 @@ COLOURS |= {
 MARKERS |= dict(zip(list(COLOURS)[len(MARKERS) :], "ooPsdDxvX^^.X+", strict=True))
 DASHES |= {"Polars, panes": ":", "DuckDB, panes": ":"}
 
+# The techniques of plans that are no store of their own name.
+COLOURS |= {"Panes": "#999999", "SlickDeque (Inv)": "#CC79A7", "SlickDeque (Non-Inv)": "#D55E00"}
+MARKERS |= {"Panes": "x", "SlickDeque (Inv)": "*", "SlickDeque (Non-Inv)": "P"}
+
 plt.rcParams.update(
     {
         "font.size": 9,

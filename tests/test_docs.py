@@ -30,6 +30,7 @@ EXECUTED = [
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs" / "guide").glob("*.md")),
     *sorted((ROOT / "docs" / "slicing").glob("*.md")),
+    *sorted((ROOT / "docs" / "sharing").glob("*.md")),
 ]
 
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

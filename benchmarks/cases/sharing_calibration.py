@@ -42,7 +42,7 @@ def run(scale: Scale) -> Iterator[Row]:
     for k in range(scale.pick(24, 2)):
         number = int(rng.choice((1, 3, 10, 30)))
         longest = int(rng.choice((4, 20, 100)))
-        overlap = int(rng.choice((8, 64, 512, 2048)))
+        overlap = int(rng.choice((8, 128, 2048, 32_768)))
         skew = float(rng.choice((-1, 0, 1)))
         scale.say(f"{k}: {number} ACQs, slides up to {longest}, overlaps up to {overlap}")
         for technique in TECHNIQUES:

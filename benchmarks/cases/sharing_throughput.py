@@ -76,7 +76,7 @@ def scaled(rows: list[Row], optimizer: str, form: str) -> dict[str, tuple[float,
 
 
 def deviation(rows: list[Row], optimizer: str, form: str) -> float:
-    return float(np.mean([abs(e - a) / max(e, a) for e, a in scaled(rows, optimizer, form).values()]))
+    return float(np.mean([abs(e - a) / a for e, a in scaled(rows, optimizer, form).values()]))
 
 
 def tables(rows: list[Row]) -> list[Table]:

@@ -114,6 +114,18 @@ def test_two_aggregates_and_nulls() -> None:
     assert [r["value"] for r in got["c"]] == [3.0, 3.0, 9.0, 9.0]
 
 
+@pytest.mark.parametrize("technique", ["slickdeque_inv", "flatfit"])
+def test_floats_do_not_drift_and_nan_leaves_with_its_event(technique: str) -> None:
+    q = ACQ(4, 2, agg.sum("x"))
+    values = np.array([1e300, 0.1, -1e300, 0.2, np.nan, 0.3, np.inf, 0.4, *([0.1] * 40)])
+    started = of_trees([([q], technique)]).run()
+    got = started.process(np.arange(len(values)), values)[q].value.to_pylist()
+    for end, value in zip(range(2, 2 * len(got) + 1, 2), got, strict=True):
+        inside = values[max(0, end - 4) : end].tolist()
+        assert value == pytest.approx(sum(inside), nan_ok=True, abs=1e-9) or 1e300 in np.abs(inside)
+    assert got[-1] == pytest.approx(0.4, abs=1e-12)
+
+
 def test_times_of_windows_over_years_cost_nothing() -> None:
     chosen = [ACQ("1s", "100ms", name="a"), ACQ("1h", "1m", name="b")]
     started = plan(chosen, rate=100).run()

@@ -456,8 +456,9 @@ class Operator:
             if name not in wanted:
                 self.remove(name)
 
-    def explain(self) -> str:
-        """What the operator does for its queries, and why."""
+    def explain(self, rate: float | None = None) -> str:
+        """What the operator does for its queries, and why. With a `rate` of events a second (or in a unit of time),
+        also what sharing costs and what other plans would."""
         texts = []
         for branch in self._branches:
             text = branch.plan.explain()
@@ -466,6 +467,11 @@ class Operator:
             texts.append(text)
         if self._key_ttl is not None:
             texts.append(f"keys end: {self._key_ttl} (and the allowed lateness) after their last event")
+        if rate is not None:
+            from windlass.operator.sharing import explain_sharing
+
+            queries = [q for b in self._branches for q in b.plan.queries if q.name not in b.plan.removed]
+            texts.append(explain_sharing(queries, rate))
         return "\n".join(texts)
 
     def _check_ttl(self, branch: Branch) -> None:

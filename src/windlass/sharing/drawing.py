@@ -64,7 +64,7 @@ def _band(plan: Plan, tree: Tree, axes: Any, span: int, y: float, colour: str) -
     edges = Edges(edges_of(tree.acqs, plan.fragments)).between(0, span)
     axes.vlines(edges, y - 0.35, y + 0.35, color=colour, linewidth=0.8)
     axes.hlines(y, 0, span, color=colour, linewidth=0.8)
-    label = f"{tree.describe()}, {tree.aggregate!r}, {len(tree.acqs)} ACQs"
+    label = f"{tree.describe()}, {tree.aggregate!r}, {len(tree.acqs)} ACQ{'s' if len(tree.acqs) > 1 else ''}"
     axes.text(span * 1.01, y, label, va="center", fontsize=7.5, color=colour)
     for q in tree.acqs[:_ACQS]:
         y -= 1
