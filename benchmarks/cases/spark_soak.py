@@ -65,6 +65,7 @@ def run(scale: Scale) -> Iterator[Row]:
 def soak(batches: int, seed: int, say: Any) -> list[Row]:
     session = spark.spark()
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", batches + 10)
+    session.conf.set("spark.sql.shuffle.partitions", 1)
     place = Path(tempfile.mkdtemp(prefix="windlass-soak-"))
     try:
         for n in range(batches):
@@ -74,7 +75,7 @@ def soak(batches: int, seed: int, say: Any) -> list[Row]:
             os.utime(file, (1e9 + n, 1e9 + n))
         reader = session.readStream.schema(session.read.parquet(str(place / "in")).schema)
         stream = reader.option("maxFilesPerTrigger", 1).parquet(str(place / "in")).withWatermark("ts", "5 seconds")
-        mixed = shared_windows(stream, QUERIES, time="ts", key="k", allowed_lateness="1 minute", buckets=2)
+        mixed = shared_windows(stream, QUERIES, time="ts", key="k", allowed_lateness="1 minute", buckets=1)
         probe = _Probe(place / "checkpoint", say)
         writer = mixed.writeStream.foreachBatch(probe).option("checkpointLocation", str(place / "checkpoint"))
         query = writer.trigger(availableNow=True).start()
@@ -114,8 +115,9 @@ class _Probe:
     def row(self, report: Any) -> Row:
         seen = dict(self.held[report.batchId])
         seconds = report.durationMs["triggerExecution"] / 1e3 - seen.pop("looking")
-        figures = report.observedMetrics["windlass"].asDict()
-        return {"batch": report.batchId, "seconds": round(seconds, 3), **figures, **seen}
+        figures = report.observedMetrics["windlass"].asDict()  # nulls where no bucket had anything to do
+        counted = {name: figures[name] or 0 for name in ("events", "late", "expired", "rows")}
+        return {"batch": report.batchId, "seconds": round(seconds, 3), **figures, **counted, **seen}
 
 
 def _workers(jvm: int) -> list[int]:
@@ -157,7 +159,8 @@ def tables(rows: list[Row]) -> list[Table]:
     for name in ("seconds", *HELD):
         second, last = quarters(rows, name)
         greatest = max(r[name] for r in rows if r.get(name) is not None)
-        lines.append([name, f"{second:,.4g}", f"{last:,.4g}", f"{last / second:.2f}", f"{greatest:,.4g}"])
+        ratio = f"{last / second:.2f}" if second else "–"
+        lines.append([name, f"{second:,.4g}", f"{last:,.4g}", ratio, f"{greatest:,.4g}"])
     header = ["", "median, second quarter", "median, last quarter", "ratio", "greatest"]
     return [(f"{len(rows)} micro-batches, {sum(r['events'] for r in rows):,} events", header, lines)]
 

@@ -58,7 +58,11 @@ def test_two_hundred_micro_batches(spark):
     from benchmarks.cases import spark_soak
 
     of_benchmarks.spark.cache_clear()
-    rows = spark_soak.soak(spark_soak.BATCHES, 1, print)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        rows = spark_soak.soak(spark_soak.BATCHES, 1, print)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
     assert len(rows) == spark_soak.BATCHES + 1
     assert sum(row["expired"] for row in rows) > 0 and sum(row["late"] for row in rows) > 1000
     for name, factor in (("seconds", 1.5), ("heap_mib", 1.5), ("driver_mib", 1.2), *dict.fromkeys(HELD, 1.25).items()):
