@@ -172,6 +172,11 @@ def findings(rows: list[Row]) -> list[str]:
         lines.append(f"{unit}: {second:,.4g} in the second quarter of the run, {last:,.4g} in the last")
     second, last = quarters(rows, "heap_mib")
     lines.append(f"MiB of the JVM's heap after a collection: {second:,.4g} and {last:,.4g}")
+    second, last = quarters(rows, "checkpoint_mib")
+    lines.append(
+        f"MiB of the checkpoint's files: {second:,.4g} and {last:,.4g}; Spark keeps those that the last 100 batches "
+        "need, and deletes older ones in the background"
+    )
     late, expired = (sum(r[name] for r in rows) for name in ("late", "expired"))
     lines.append(f"{sum(r['rows'] for r in rows):,} rows out; {late:,} events late, {expired:,} of them too late")
     return lines
