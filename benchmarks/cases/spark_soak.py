@@ -3,7 +3,7 @@
 5,000 events a batch, ten seconds of event time each. Keys come and go: a batch has 500 of its own, and a key lives for
 five batches. Every twentieth batch brings a burst, a third of it late by 40 seconds, which windows are still corrected
 for, or by ten minutes, which is too late. Four stretches of five batches are idle: no events at all. Tumbling, sliding
-and session windows, so events are shipped and kept.
+and session windows, so events are shipped.
 
 Memory is that of the processes: the driver's Python, the workers' (what each has to itself, and its part of what they
 share), and of the JVM its heap after a collection, which is asked for every fifth batch.
