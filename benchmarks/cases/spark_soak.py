@@ -3,7 +3,7 @@
 5,000 events a batch, ten seconds of event time each. Keys come and go: a batch has 500 of its own, and a key lives for
 five batches. Every twentieth batch brings a burst, a third of it late by 40 seconds, which windows are still corrected
 for, or by ten minutes, which is too late. Four stretches of five batches are idle: no events at all. Tumbling, sliding
-and session windows, so events are shipped and kept.
+and session windows, so events are shipped.
 
 Memory is that of the processes: the driver's Python, the workers' (what each has to itself, and its part of what they
 share), and of the JVM its heap after a collection, which is asked for every fifth batch.
@@ -65,6 +65,7 @@ def run(scale: Scale) -> Iterator[Row]:
 def soak(batches: int, seed: int, say: Any) -> list[Row]:
     session = spark.spark()
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", batches + 10)
+    session.conf.set("spark.sql.shuffle.partitions", 1)
     place = Path(tempfile.mkdtemp(prefix="windlass-soak-"))
     try:
         for n in range(batches):
@@ -74,7 +75,7 @@ def soak(batches: int, seed: int, say: Any) -> list[Row]:
             os.utime(file, (1e9 + n, 1e9 + n))
         reader = session.readStream.schema(session.read.parquet(str(place / "in")).schema)
         stream = reader.option("maxFilesPerTrigger", 1).parquet(str(place / "in")).withWatermark("ts", "5 seconds")
-        mixed = shared_windows(stream, QUERIES, time="ts", key="k", allowed_lateness="1 minute", buckets=2)
+        mixed = shared_windows(stream, QUERIES, time="ts", key="k", allowed_lateness="1 minute", buckets=1)
         probe = _Probe(place / "checkpoint", say)
         writer = mixed.writeStream.foreachBatch(probe).option("checkpointLocation", str(place / "checkpoint"))
         query = writer.trigger(availableNow=True).start()
@@ -114,8 +115,9 @@ class _Probe:
     def row(self, report: Any) -> Row:
         seen = dict(self.held[report.batchId])
         seconds = report.durationMs["triggerExecution"] / 1e3 - seen.pop("looking")
-        figures = report.observedMetrics["windlass"].asDict()
-        return {"batch": report.batchId, "seconds": round(seconds, 3), **figures, **seen}
+        figures = report.observedMetrics["windlass"].asDict()  # nulls where no bucket had anything to do
+        counted = {name: figures[name] or 0 for name in ("events", "late", "expired", "rows")}
+        return {"batch": report.batchId, "seconds": round(seconds, 3), **figures, **counted, **seen}
 
 
 def _workers(jvm: int) -> list[int]:
@@ -157,7 +159,8 @@ def tables(rows: list[Row]) -> list[Table]:
     for name in ("seconds", *HELD):
         second, last = quarters(rows, name)
         greatest = max(r[name] for r in rows if r.get(name) is not None)
-        lines.append([name, f"{second:,.4g}", f"{last:,.4g}", f"{last / second:.2f}", f"{greatest:,.4g}"])
+        ratio = f"{last / second:.2f}" if second else "–"
+        lines.append([name, f"{second:,.4g}", f"{last:,.4g}", ratio, f"{greatest:,.4g}"])
     header = ["", "median, second quarter", "median, last quarter", "ratio", "greatest"]
     return [(f"{len(rows)} micro-batches, {sum(r['events'] for r in rows):,} events", header, lines)]
 
@@ -169,6 +172,11 @@ def findings(rows: list[Row]) -> list[str]:
         lines.append(f"{unit}: {second:,.4g} in the second quarter of the run, {last:,.4g} in the last")
     second, last = quarters(rows, "heap_mib")
     lines.append(f"MiB of the JVM's heap after a collection: {second:,.4g} and {last:,.4g}")
+    second, last = quarters(rows, "checkpoint_mib")
+    lines.append(
+        f"MiB of the checkpoint's files: {second:,.4g} and {last:,.4g}; Spark keeps those that the last 100 batches "
+        "need, and deletes older ones in the background"
+    )
     late, expired = (sum(r[name] for r in rows) for name in ("late", "expired"))
     lines.append(f"{sum(r['rows'] for r in rows):,} rows out; {late:,} events late, {expired:,} of them too late")
     return lines

@@ -5,6 +5,7 @@ Real processes and kill -9. What the sink holds in the end is compared with the 
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ pytestmark = [
 WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
 FAILING = ("cut", "state", "written")
 SLEEPING = ("slow", "stuck")
-KILLS = 10
+KILLS = int(os.environ.get("WINDLASS_KILLS", "10"))
 SMALL = {"spark.sql.shuffle.partitions": 1}  # fewer Python processes to start
 
 ON_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
