@@ -303,7 +303,8 @@ class Wheel(Readable):
         m, keyed = self._bound, self.keys is not None
         kernel = evaluation.kernel(m, lambda: ingest_kernel(m, keyed), "wheel ingest", keyed)
         pace, n, done = self._pace, len(times), 0
-        pace[[EVERY, DELAY, LATE, SINCE]] = every, delay, 0, pace[SINCE] if every else 0
+        since = pace[SINCE]
+        pace[[EVERY, DELAY, LATE]] = every, delay, 0
         late = np.empty(n, np.int64)
         self._slots.room(min(n, _STEP) if every else 0)
         while True:
@@ -319,6 +320,8 @@ class Wheel(Readable):
                 overflow.grow()
             else:
                 break
+        if not every:
+            pace[SINCE] = since
         found = late[: int(pace[LATE])].copy()
         self.late += len(found)
         return found
