@@ -7,7 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windlass.stores.layout import same
-from windlass.wheel.slots import BASE, CAPACITY, COUNT, DONE, FIRST, FROM, GAPS, NEXT, OFFSET, PACKED, PREFIXED, SHIFT, WIDTH, is_set, number, place, row_of
+from windlass.wheel.slots import (
+    BASE,
+    CAPACITY,
+    COUNT,
+    DONE,
+    FROM,
+    NEXT,
+    OFFSET,
+    PACKED,
+    SHIFT,
+    WIDTH,
+    is_set,
+    number,
+    place,
+    row_of,
+)
 
 if TYPE_CHECKING:
     from windlass.wheel.wheel import Wheel

@@ -39,7 +39,9 @@ class Batch(NamedTuple):
 class Due:
     """Windows that became complete, each once: as a table, or one by one. `late`: positions of events that were rejected."""
 
-    def __init__(self, clock: Clock, name: str, monoid: Monoid | None, batches: list[Batch], keyed: bool, late: Array) -> None:
+    def __init__(
+        self, clock: Clock, name: str, monoid: Monoid | None, batches: list[Batch], keyed: bool, late: Array
+    ) -> None:
         self._clock, self._name, self._monoid, self._batches, self._keyed = clock, name, monoid, batches, keyed
         self.late = late
 
@@ -77,4 +79,3 @@ class Due:
     def __repr__(self) -> str:
         late = f", {len(self.late)} late events" if len(self.late) else ""
         return f"<Due: {len(self)} windows{late}>"
-

@@ -1,7 +1,7 @@
 """Groups of a range: equal stretches of time, or those of a calendar, each clipped at both ends of the range.
 
-    "1h", a timedelta, …            aligned to the epoch, or to `origin`
-    "day", "week", "month", "quarter", "year"      of the calendar in a time zone: a day has 23, 24 or 25 hours
+"1h", a timedelta, …            aligned to the epoch, or to `origin`
+"day", "week", "month", "quarter", "year"      of the calendar in a time zone: a day has 23, 24 or 25 hours
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Level:
 def levels_of(
     given: Sequence[Level | Duration] | None,
     clock: Clock,
-    retention: Retention | Mapping[str, Retention],
+    retention: Retention | Mapping[Any, Retention],
     prefix: bool,
     compressed: bool,
 ) -> tuple[Level, ...]:
@@ -81,6 +81,10 @@ def levels_of(
                 )
             level = replace(level, rotation=above // level.ticks)
         sized[k] = replace(level, name=_name(level, clock))
+    if isinstance(retention, Mapping):
+        unknown = [e for e in retention if clock.length("retention of a level of", e) not in [v.ticks for v in sized]]
+        if unknown:
+            raise InvalidArgument(f"retention names {unknown[0]!r}, but there is no level of that length")
     kept = [replace(level, keep=_keep(level, retention, clock)) for level in sized]
     for level in kept:
         if level.prefix and level.compressed:

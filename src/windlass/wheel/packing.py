@@ -62,7 +62,12 @@ def find_packed(program: Any, offsets: Any, found: Any) -> Any:
         for p in range(program[offsets[j] + PIECES]):
             at = offsets[j] + HEADING + 4 * p
             if program[at] & UNPACKED:
-                found[n, 0], found[n, 1], found[n, 2], found[n, 3] = at, program[at + 1], program[at + 2], program[at + 3]
+                found[n, 0], found[n, 1], found[n, 2], found[n, 3] = (
+                    at,
+                    program[at + 1],
+                    program[at + 2],
+                    program[at + 3],
+                )
                 n += 1
     return n
 
@@ -103,8 +108,11 @@ class Packed:
     def append(self, columns: tuple[Array, ...], bits: Array) -> None:
         """Pack a block: 1024 values of each field, and their bits."""
         at = self.count - self.first
+        seen = np.unpackbits(bits, bitorder="little").astype(np.bool_)
         for k, column in enumerate(columns):
-            values, scale = _as_integers(column)
+            # Slots without events hold the identity, which may be far away from the others; their bits tell them apart.
+            some = column[seen]
+            values, scale = _as_integers(np.where(seen, column, some[0] if len(some) else column[0]))
             least = int(values.min())
             width = (int(values.max()) - least).bit_length()
             size = -(-BLOCK * width // 64)
@@ -142,10 +150,16 @@ class Packed:
             values = np.empty(BLOCK, np.int64)
             kernels()[1](self.words[k], table, at, values, 0)
             column[to : to + BLOCK] = values != 0 if field.dtype == np.bool_ else values / 10.0**scale
-        bits[to // 8 : (to + BLOCK) // 8] = self.bits[at * BLOCK // 8 : (at + 1) * BLOCK // 8]
+        mine = self.bits[at * BLOCK // 8 : (at + 1) * BLOCK // 8]
+        bits[to // 8 : (to + BLOCK) // 8] = mine
+        unseen = to + np.flatnonzero(np.unpackbits(mine, bitorder="little") == 0)
+        for column, value in zip(columns, self.monoid.identity(), strict=True):
+            column[unseen] = value
 
 
-def unpack_pieces(m: Monoid, packed: tuple[Packed, ...], view: Any, program: Array, offsets: Array) -> tuple[Any, Array]:
+def unpack_pieces(
+    m: Monoid, packed: tuple[Packed, ...], view: Any, program: Array, offsets: Array
+) -> tuple[Any, Array]:
     """Unpack what the plans need, and write into them where it lies now."""
     found = np.empty((int(sum(program[offsets + PIECES])), 4), np.int64)
     n = int(kernels()[2](program, offsets, found))

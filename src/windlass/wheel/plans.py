@@ -168,7 +168,9 @@ def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, kn
     return max(cost, 0)
 
 
-def make_plan(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, options: Any, stack: Any) -> Any:
+def make_plan(
+    header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, options: Any, stack: Any
+) -> Any:
     """Write a plan of one kind for ticks a … b - 1 and give its cost; -1 if there is none."""
     plan[PIECES] = 0
     if kind == PREFIX or kind == SINGLE:
@@ -215,7 +217,16 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
 
 
 def choose_many(
-    header: Any, gaps: Any, starts: Any, ends: Any, i: Any, options: Any, program: Any, offsets: Any, spare: Any, stack: Any
+    header: Any,
+    gaps: Any,
+    starts: Any,
+    ends: Any,
+    i: Any,
+    options: Any,
+    program: Any,
+    offsets: Any,
+    spare: Any,
+    stack: Any,
 ) -> Any:
     """Plans for ranges i, i + 1, … one after the other, as many as fit; gives the first range that was not planned, or, as
     -1 - i, the first that cannot be answered."""

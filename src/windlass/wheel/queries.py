@@ -107,7 +107,9 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool) -> Function:
                         return True
         return False
 
-    def run(view: Any, unpacked: Any, program: Any, offsets: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any) -> Any:
+    def run(
+        view: Any, unpacked: Any, program: Any, offsets: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any
+    ) -> Any:
         columns, prefix, bits, header, gaps, totals, some = view
         width = header[WIDTH]
         for j in range(n):

@@ -111,7 +111,11 @@ def roll_up_kernel(m: Monoid) -> Function:
                 first = header[at + OFFSET] + i - header[at + SHIFT]
                 for cell in range(first * width, end_row(header, l) * width):
                     x = load(columns, cell)
-                    store(prefix, cell, combine(load(prefix, cell - width), x) if cell >= (first + (i == 0)) * width else x)
+                    store(
+                        prefix,
+                        cell,
+                        combine(load(prefix, cell - width), x) if cell >= (first + (i == 0)) * width else x,
+                    )
                 header[at + PREFIXED] = header[at + COUNT]
 
     return roll_up

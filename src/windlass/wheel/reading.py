@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.monoid import Monoid
 from windlass.durations import Duration
 from windlass.errors import InvalidArgument, Unanswerable
 from windlass.wheel import groups, plans
@@ -103,12 +103,12 @@ class Readable:
 
     # ------------------------------------------------------------------ many ranges
 
-    def query_many(
-        self, starts: Any, ends: Any, *, key: Any = None, keys: Sequence[Any] | None = None
-    ) -> pa.Array:
+    def query_many(self, starts: Any, ends: Any, *, key: Any = None, keys: Sequence[Any] | None = None) -> pa.Array:
         """The answers over many ranges, as an Arrow array with nulls where there is no event."""
         clock = self.clock
-        return self._many(self._bounds(clock.times(starts), "start"), self._bounds(clock.times(ends), "end"), self._which(key, keys))
+        return self._many(
+            self._bounds(clock.times(starts), "start"), self._bounds(clock.times(ends), "end"), self._which(key, keys)
+        )
 
     def _bounds(self, times: Array, what: str) -> Array:
         ticks = times // self.clock.tick if self.clock.tick != 1 else times
@@ -176,7 +176,14 @@ class Readable:
     # ------------------------------------------------------------------ running plans
 
     def _run(
-        self, m: Monoid, view: View, packed: tuple[Packed, ...], starts: Array, ends: Array, keys: Array, lowers: bool = True
+        self,
+        m: Monoid,
+        view: View,
+        packed: tuple[Packed, ...],
+        starts: Array,
+        ends: Array,
+        keys: Array,
+        lowers: bool = True,
     ) -> tuple[Any, Array]:
         """Lowered answers (or partials), and which of them have an event."""
         n, keyed = len(starts), self.keys is not None

@@ -29,9 +29,7 @@ def session_kernel(m: Monoid) -> Function:
     load, store = accessors(m.fields)
     answer_at = answer(m)
 
-    def follow(
-        state: Any, book: Any, unfinished: Any, key: Any, to: Any, quiet: Any, bounds: Any, answers: Any
-    ) -> Any:
+    def follow(state: Any, book: Any, unfinished: Any, key: Any, to: Any, quiet: Any, bounds: Any, answers: Any) -> Any:
         columns, prefix, bits, header = state[0], state[1], state[2], state[3]
         width, row, out, acc = header[WIDTH], head_row(header) - header[WATERMARK], 0, load(unfinished, 0)
         if not quiet:

@@ -24,7 +24,7 @@ Memory that was reserved and never written to is not taken from the machine, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ from windlass.aggregates.monoid import Columns, Monoid
 from windlass.wheel.hierarchy import Level
 
 Array = np.ndarray[Any, Any]
-Allocate = Callable[[int, np.dtype[Any], tuple[int, ...]], Array]
 
 # The header: integers of the whole wheel, then a stretch for each level.
 START, WATERMARK, GAPS, FIRST, LEVELS, WIDTH, AHEAD, SERIAL = range(8)
@@ -108,8 +107,14 @@ def any_set(bits: Any, first: Any, last: Any) -> Any:
     return False
 
 
-def new_array(slots: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Array:
-    return np.empty((slots, *shape), dtype)
+class Memory:
+    """Where arrays come from."""
+
+    def begin(self) -> None:
+        """A layout begins, whose arrays belong together."""
+
+    def __call__(self, slots: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Array:
+        return np.empty((slots, *shape), dtype)
 
 
 class Slots:
@@ -122,9 +127,9 @@ class Slots:
         start: int,
         ahead: int,
         width: int = 1,
-        allocate: Allocate = new_array,
+        allocate: Memory | None = None,
     ) -> None:
-        self.monoid, self.levels, self.allocate = monoid, tuple(levels), allocate
+        self.monoid, self.levels, self.allocate = monoid, tuple(levels), allocate or Memory()
         self.has_prefix = any(level.prefix for level in levels)
         count = len(levels)
         self.header = np.zeros(HEAD + count * STRIDE, np.int64)
@@ -167,6 +172,11 @@ class Slots:
         """Make room for so many keys."""
         if width > self.header[WIDTH]:
             self._lay_out([self._live(l) for l in range(len(self.levels))], width)
+
+    def move(self, allocate: Memory) -> None:
+        """Lay everything out anew, in other memory."""
+        self.allocate = allocate
+        self._lay_out([self._live(l) for l in range(len(self.levels))], int(self.header[WIDTH]))
 
     def add_gap(self, begin: int, end: int, left_out: Sequence[int]) -> None:
         count = int(self.header[GAPS])
@@ -217,6 +227,7 @@ class Slots:
         ]
         rows = sum(capacities)
         fields = self.monoid.fields
+        self.allocate.begin()
         self.columns = tuple(self.allocate(rows * width, field.dtype, field.shape) for field in fields)
         self.prefix = self.columns
         if self.has_prefix:
@@ -245,8 +256,8 @@ class Slots:
             for l in range(len(self.levels)):
                 begin, count = self.get(l, OFFSET), self.get(l, COUNT) - self.get(l, SHIFT)
                 for columns in (self.columns, self.prefix)[: 2 if self.levels[l].prefix else 1]:
-                    for column, value in zip(columns, identities(self.monoid, 1), strict=True):
-                        _by_row(column, width)[begin : begin + count, old_width:] = value[0]
+                    new = tuple(_by_row(c, width)[begin : begin + count, old_width:] for c in columns)
+                    clear(self.monoid, new)
         self.header[WIDTH] = width
 
     def _widen_totals(self, old_width: int, width: int) -> None:
@@ -260,13 +271,19 @@ class Slots:
 
 def identities(m: Monoid, cells: int) -> Columns:
     """Cells full of the identity."""
-    found = tuple(new_array(cells, field.dtype, field.shape) for field in m.fields)
-    for column, value in zip(found, m.identity(), strict=True):
-        for i in range(cells if column.dtype == object else 0):
-            column[i] = value
-        if column.dtype != object:
-            column[:] = value
+    found = tuple(np.empty((cells, *field.shape), field.dtype) for field in m.fields)
+    clear(m, found)
     return found
+
+
+def clear(m: Monoid, columns: Columns) -> None:
+    """Overwrite with the identity. A Python object is put into each place by itself: it may be a list, which NumPy would spread."""
+    for column, value in zip(columns, m.identity(), strict=True):
+        if column.dtype == object:
+            for at in np.ndindex(column.shape):
+                column[at] = value
+        else:
+            column[...] = value
 
 
 def _by_row(column: Array, width: int) -> Array:

@@ -10,8 +10,11 @@ paper are `Wheel(…)`, `insert`, `window`, `advance_to` and `query`; bulk forms
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,11 +35,42 @@ from windlass.wheel.plans import INVERTIBLE
 from windlass.wheel.reader import CUT, roll_up_kernel, skip_kernel
 from windlass.wheel.reading import Readable, View
 from windlass.wheel.sessions import Session
-from windlass.wheel.slots import COUNT, DONE, FROM, GAPS, HEAD, NEXT, PACKED, START, WATERMARK, WIDTH, Slots, place, row_of
+from windlass.wheel.slots import (
+    COUNT,
+    DONE,
+    FROM,
+    GAPS,
+    HEAD,
+    NEXT,
+    PACKED,
+    START,
+    WATERMARK,
+    WIDTH,
+    Slots,
+    place,
+    row_of,
+)
 from windlass.wheel.ticks import Clock, Instant
 from windlass.wheel.windows import Window
-from windlass.wheel.writer import DELAY, EVERY, LATE, PACE, SEEN, SINCE, TARGET, TICK, advance_kernel, head_row, ingest_kernel
+from windlass.wheel.writer import (
+    DELAY,
+    EVERY,
+    LATE,
+    PACE,
+    SEEN,
+    SINCE,
+    TARGET,
+    TICK,
+    advance_kernel,
+    head_row,
+    ingest_kernel,
+)
 from windlass.windows.window import Periodic
+
+if TYPE_CHECKING:
+    from windlass.wheel.files import Form
+    from windlass.wheel.readers import Publisher, Reader, SharedReader
+    from windlass.wheel.settings import Settings
 
 __all__ = ["Wheel"]
 
@@ -73,7 +107,7 @@ class Wheel(Readable):
         *,
         tick: Duration = "1s",
         levels: Sequence[Level | Duration] | None = None,
-        retention: Retention | Mapping[str, Retention] = "keep",
+        retention: Retention | Mapping[Any, Retention] = "keep",
         prefix: bool = False,
         compressed: bool = False,
         write_ahead: int = WRITE_AHEAD,
@@ -94,7 +128,9 @@ class Wheel(Readable):
             _check_aggregate(aggregate, True, invertible)
         self.keys = Keys() if keys else None
         if keys and any(level.compressed for level in self.levels):
-            raise InvalidArgument("a wheel of many keys cannot be compressed: its slots are vectors that grow with the keys")
+            raise InvalidArgument(
+                "a wheel of many keys cannot be compressed: its slots are vectors that grow with the keys"
+            )
         self.write_ahead, self.hints, self.simd_threshold = write_ahead, hints, simd_threshold
         self.invertible = invertible
         self._watermark = self._start = self.clock.floor("start", start)
@@ -106,6 +142,10 @@ class Wheel(Readable):
         self._buffer: tuple[list[Any], list[int], list[Any]] = ([], [], [])
         self._pace = np.zeros(PACE, np.int64)
         self._pace[[TICK, SEEN]] = self.clock.tick, INT64_MIN + self.clock.tick
+        self._saved: dict[
+            str, tuple[int, tuple[int, ...]]
+        ] = {}  # by path: the last commit, and the slots that are in it
+        self._publisher: Publisher | None = None
         self._set_up(hints, simd_threshold, False)
         self._published: tuple[Monoid | None, View, tuple[Packed, ...]] = (None, self._unbound_view(), ())
         types = types_of(aggregate, dtype)
@@ -170,7 +210,9 @@ class Wheel(Readable):
                 self._sync()
         return self._hand_out(np.zeros(0, np.int64))
 
-    def window(self, range: Duration, slide: Duration | None = None, *, offset: Duration = 0, label: str | None = None) -> str:
+    def window(
+        self, range: Duration, slide: Duration | None = None, *, offset: Duration = 0, label: str | None = None
+    ) -> str:
         """Have a window answered as time advances: `range` long, one every `slide` (default: tumbling). Gives its label.
 
         Windows of which the past is still retained come out whole; others start with those that begin now.
@@ -178,7 +220,9 @@ class Wheel(Readable):
         length = self.clock.length("range", range)
         step = length if slide is None else self.clock.length("slide", slide)
         if step > length:
-            raise InvalidArgument(f"the slide {slide!r} is longer than the range {range!r}: events in between would be lost")
+            raise InvalidArgument(
+                f"the slide {slide!r} is longer than the range {range!r}: events in between would be lost"
+            )
         phase = 0 if offset == 0 else self.clock.length("offset", offset) % step
         name = label or f"{self.clock.span(length)}/{self.clock.span(step)}"
         self._check_label(name)
@@ -201,11 +245,54 @@ class Wheel(Readable):
 
     # ------------------------------------------------------------------ looks
 
-    def reader(self) -> Any:
+    def reader(self) -> Reader:
         """For another thread: asks this wheel while it is written to. Each thread needs one of its own."""
         from windlass.wheel.readers import Reader
 
         return Reader(self)
+
+    def share(self, path: str | os.PathLike[str]) -> None:
+        """Let other processes ask this wheel: `Wheel.attach(path, aggregate)`. From now on its slots lie in files under `path`."""
+        from windlass.wheel import settings
+        from windlass.wheel.readers import Publisher
+
+        if self._packed:
+            raise InvalidArgument("a compressed wheel cannot be shared between processes; leave out compressed=")
+        if self._monoid is None:
+            raise InvalidArgument(
+                "a wheel that has seen no event and was given no dtype cannot be shared: its types are unknown"
+            )
+        publisher = Publisher(Path(path))
+        settings.write(Path(path), self)
+        self._slots.move(publisher)
+        self._publisher = publisher
+        self._publish()
+
+    @staticmethod
+    def attach(path: str | os.PathLike[str], aggregate: Aggregate) -> SharedReader:
+        """Ask a wheel of another process, which shares it. `refresh()` takes the reader to the newest watermark."""
+        from windlass.wheel.readers import SharedReader
+
+        return SharedReader(path, aggregate)
+
+    def merge(self, other: Wheel) -> Wheel:
+        """The wheel over the events of both, which must be of disjoint parts of a stream. Both stay as they are."""
+        from windlass.wheel.merge import merge
+
+        return merge(self, other)
+
+    def save(self, path: str | os.PathLike[str], form: Form = "parquet") -> int:
+        """Save under a directory what is new since the last time; atomic. Windows are not saved."""
+        from windlass.wheel.saving import save
+
+        return save(self, path, form)
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], aggregate: Aggregate, *, memory_map: bool = True) -> Wheel:
+        """The wheel that was saved under a directory, to ask it and to go on writing."""
+        from windlass.wheel.saving import restore
+
+        return restore(path, aggregate, memory_map)
 
     @property
     def nbytes(self) -> int:
@@ -234,7 +321,38 @@ class Wheel(Readable):
         if self._monoid is not None:
             check_invariants(self)
 
+    @property
+    def subtracts(self) -> bool:
+        """Whether plans and windows may use ⊖."""
+        return bool(self._options[INVERTIBLE])
+
     # ------------------------------------------------------------------ binding
+
+    @classmethod
+    def _from_settings(cls, found: Settings) -> Wheel:
+        """An empty wheel of the same making."""
+        time = found.start * found.clock.tick
+        w = cls(
+            found.aggregate,
+            time if found.clock.plain else np.datetime64(time, found.clock.unit),
+            tick=found.clock.tick,
+            levels=[replace(level, ticks=0) for level in found.levels],
+            write_ahead=found.write_ahead,
+            keys=found.keyed,
+            unit=found.clock.unit,
+            hints=found.hints,
+            simd_threshold=found.simd_threshold,
+            invertible=found.subtracts,
+        )
+        w.invertible = found.invertible
+        if w._monoid is None:
+            w._bind(found.monoid.inputs)
+        return w
+
+    def _like(self, start: int) -> Wheel:
+        from windlass.wheel.settings import Settings, describe
+
+        return Wheel._from_settings(Settings(self.aggregate, describe(self) | {"start": start}))
 
     def _bind(self, types: Sequence[ValueType]) -> None:
         subtracts = self._wants_subtraction(types)
@@ -281,6 +399,8 @@ class Wheel(Readable):
         self._watermark = int(self._slots.header[WATERMARK])
         self._late_before = self._watermark * self.clock.tick
         self._published = self._monoid, self._slots.view(), tuple(p.frozen() for p in self._packed)
+        if self._publisher is not None:
+            self._publisher.publish(self)
 
     # ------------------------------------------------------------------ events in
 
@@ -502,7 +622,9 @@ class Wheel(Readable):
 
 def _check_aggregate(aggregate: Any, prefix: bool, invertible: bool | None) -> None:
     if not isinstance(aggregate, Aggregate):
-        raise UnsupportedAggregate(f"a wheel needs an aggregate such as agg.sum('fare'), got {type(aggregate).__name__}")
+        raise UnsupportedAggregate(
+            f"a wheel needs an aggregate such as agg.sum('fare'), got {type(aggregate).__name__}"
+        )
     if not aggregate.commutative:
         raise UnsupportedAggregate(
             f"a wheel needs a commutative aggregate, and {aggregate!r} is not: events are combined as they arrive, within a slot in any "

@@ -61,7 +61,16 @@ def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: 
         return x, some
 
     def slide(
-        state: Any, window: Any, flags: Any, book: Any, unfinished: Any, key: Any, to: Any, quiet: Any, begins: Any, answers: Any
+        state: Any,
+        window: Any,
+        flags: Any,
+        book: Any,
+        unfinished: Any,
+        key: Any,
+        to: Any,
+        quiet: Any,
+        begins: Any,
+        answers: Any,
     ) -> Any:
         columns, prefix, bits, header = state[0], state[1], state[2], state[3]
         figures, slots, ring, links = window

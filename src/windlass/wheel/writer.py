@@ -160,7 +160,11 @@ def ingest_kernel(m: Monoid, keyed: bool) -> Function:
                         low = tick * tick_size
                         high = low + tick_size
                         first = min(first, tick)
-                        acc = combine(load(columns, cell), lift_at(events, i)) if is_set(bits, cell) else lift_at(events, i)
+                        acc = (
+                            combine(load(columns, cell), lift_at(events, i))
+                            if is_set(bits, cell)
+                            else lift_at(events, i)
+                        )
                     else:
                         entry = claim(wheel)
                         if entry < 0:
