@@ -241,6 +241,8 @@ def test_threads_see_one_watermark_while_the_writer_goes_on() -> None:
 def _read_in_another_process(path: str, out: Any) -> None:
     reader = Wheel.attach(path, agg.sum())
     wrong, seen = [], set()
+    reader.landmark()
+    out.put("ready")
     while True:
         reader.refresh()
         watermark = int(reader.watermark)
@@ -262,17 +264,12 @@ def test_another_process_sees_one_watermark_while_the_writer_goes_on(tmp_path: P
     out = context.Queue()
     process = context.Process(target=_read_in_another_process, args=(str(tmp_path), out))
     process.start()
-    t = 1
-    while t < 6000 or process.is_alive():  # slots grow from 128 to thousands meanwhile: new generations
-        if t < 6000:
-            w.insert_many(np.ones(3, np.int64), np.arange(t, t + 3))
-            w.advance_to(t + 3)
-            t += 3
-            if t % 30 == 1:
-                process.join(0.005)
-        else:
-            process.join(0.05)
-    wrong, watermarks = out.get(timeout=10)
+    assert out.get(timeout=60) == "ready"
+    for t in range(1, 6000, 3):  # slots grow from 128 to thousands meanwhile: new generations
+        w.insert_many(np.ones(3, np.int64), np.arange(t, t + 3))
+        w.advance_to(t + 3)
+    wrong, watermarks = out.get(timeout=60)
+    process.join()
     assert not wrong
     assert watermarks > 3
 

@@ -29,6 +29,7 @@ from windlass.wheel.slots import (
     START,
     WATERMARK,
     WIDTH,
+    clear,
     identities,
     place,
     row_of,
