@@ -22,6 +22,7 @@ from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
 from windlass.spark import state
 from windlass.spark.blocks import packed
+from windlass.spark.buckets import labels
 from windlass.spark.frame import Frame
 from windlass.spark.merge import Step, change, restored, step
 
@@ -74,7 +75,10 @@ class Processor(StatefulProcessor):
             version, token, known, before, timer, log, size = head
             state.check(version)
             token = bytes(token)
+        keeper = self.frame.job.keeper
         if not blocks and head is not None and before == watermark:
+            if keeper is not None:
+                keeper.write_nothing(self._bucket(label), watermark)
             return
         kept = _kept.setdefault(fingerprint, state.Kept())
         operator = kept.take(label, token)
@@ -85,6 +89,8 @@ class Processor(StatefulProcessor):
             change(self.frame.job, operator, milliseconds)
         counted = operator.counters
         done = step(self.frame, operator, blocks, watermark)
+        if keeper is not None:
+            keeper.write(self._bucket(label), done.results, watermark)
         written = state.encode_step(blocks, watermark)
         token = state.token_after(token, written)
         log += len(written)
@@ -99,6 +105,9 @@ class Processor(StatefulProcessor):
         self.head.update((state.VERSION, token, fingerprint, watermark, timer, log, size))
         kept.put(label, token, operator)
         yield self._output(done, counted, operator, log + size, milliseconds)
+
+    def _bucket(self, label: int) -> int:
+        return labels(self.frame.job.buckets).index(label)
 
     def _restored(self, frame: Frame, size: int, log: int) -> Operator:
         snapshot = self.snapshot.get() if size else None
