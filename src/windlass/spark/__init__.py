@@ -2,6 +2,7 @@
 
 from windlass.spark.frame import late_of, queries_of, results_of
 from windlass.spark.generator import generate, register
+from windlass.spark.history import keep_history
 from windlass.spark.parquet import parquet_events
 from windlass.spark.pipeline import explain, remaining_windows, shared_windows
 from windlass.spark.progress import progress
@@ -12,6 +13,7 @@ __all__ = [
     "explain",
     "generate",
     "idempotent_parquet",
+    "keep_history",
     "late_of",
     "parquet_events",
     "progress",

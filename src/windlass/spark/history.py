@@ -2,9 +2,9 @@
 
     shared_windows(events, queries, …, history=keep_history("history/", tick="1s"))
 
-The history is one more query: tumbling windows of a tick, over the same slices, whose answers are partials. Its rows do not go to
-the frame. Each bucket writes them to a file of its own for every batch (see `windlass.wheel.history_files`), before
-Spark commits the batch: if the batch is run again, so is the file.
+The history is one more query: tumbling windows of a tick, over the same slices, whose answers are partials. Its rows do
+not go to the frame. Each bucket writes them to a file of its own for every batch (see `windlass.wheel.history_files`),
+before Spark commits the batch: if the batch is run again, so is the file.
 """
 
 from __future__ import annotations

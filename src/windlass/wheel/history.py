@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.partials import unpacked
 from windlass.aggregates.values import to_arrow
@@ -87,17 +88,31 @@ class History:
             return self._watermark
         return pa.scalar(self._watermark, self._kept.time).as_py()
 
-    def slots(self) -> pa.Table:
-        """All slots: key columns, start, end, and the answer of each aggregate over the slot."""
-        table, kept = self._table(), self._kept
-        slot = table["slot"].combine_chunks()
-        bounds = [pc.multiply(pc.add(slot, i), kept.tick).cast(kept.time) for i in (0, 1)]
-        columns = [*(table[name] for name in self.key), *bounds]
+    def slots(self, every: int | None = None) -> pa.Table:
+        """All slots that are complete: key columns, start, end, and the answer of each aggregate over the slot; or of
+        slots rolled up to `every` so much time, a multiple of the tick."""
+        kept = self._kept
+        ticks, rest = divmod(kept.tick if every is None else every, kept.tick)
+        if rest or ticks < 1:
+            raise InvalidArgument(f"{every} is not a multiple of the tick, which is {kept.tick}")
+        table = self._table()
+        upto = (self._watermark or 0) // (kept.tick * ticks) * ticks
+        table = table.filter(pc.less(table["slot"], upto))
+        places, keys = self._places(table)
+        slot = table["slot"].to_numpy() // ticks
+        distinct, of = np.unique(np.column_stack([slot, places]), axis=0, return_inverse=True)
+        bounds = [
+            to_arrow(np.ascontiguousarray((distinct[:, 0] + i) * ticks * kept.tick), None, pa.int64()).cast(kept.time)
+            for i in (0, 1)
+        ]
+        first = np.zeros(len(distinct), np.int64)
+        first[of.reshape(-1)] = np.arange(len(slot))
+        columns = [table[name].take(to_arrow(first, None, pa.int64())) for name in self.key]
         names = [*self.key, "start", "end"]
         for i, a in enumerate(kept.aggregates):
-            columns.append(_lowered(a, kept, table[str(i)].combine_chunks()))
+            columns.append(_rolled(a, kept, table[str(i)].combine_chunks(), of.reshape(-1), len(distinct)))
             names.append(a.output_name)
-        return pa.Table.from_arrays(columns, names)
+        return pa.Table.from_arrays([*columns[: len(self.key)], *bounds, *columns[len(self.key) :]], names)
 
     def __len__(self) -> int:
         """How many slots there are, of all keys."""
@@ -209,13 +224,17 @@ class History:
         return places, tuple(found)
 
 
-def _lowered(a: Aggregate, kept: Kept, struct: pa.StructArray) -> pa.Array:
-    from windlass.aggregates import evaluation
-
+def _rolled(a: Aggregate, kept: Kept, struct: pa.StructArray, of: Array, groups: int) -> pa.Array:
+    """The answer over each group of slots; null where there is no value in any of them."""
     m = a.monoid(kept.values(a), nullable=False)
-    there = struct.is_valid()
-    partials = tuple(unpacked(struct.field(i), field) for i, field in enumerate(m.fields))
-    answers = evaluation.empty_answers(m, len(struct))
-    if len(struct):
-        evaluation.lower_many(m, partials, answers)
-    return pc.if_else(there, evaluation.finish(m, answers), pa.scalar(None, m.result))
+    there = np.flatnonzero(struct.is_valid().to_numpy(zero_copy_only=False))
+    chosen = struct.take(to_arrow(there, None, pa.int64()))
+    partials = tuple(unpacked(chosen.field(i), field) for i, field in enumerate(m.fields))
+    rolled = combined(m, [Cells(of[there], np.zeros(len(there), np.int64), partials)])
+    answers = evaluation.empty_answers(m, len(rolled.slots))
+    if len(rolled.slots):
+        evaluation.lower_many(m, rolled.partials, answers)
+    places = np.full(groups, -1, np.int64)
+    places[rolled.slots] = np.arange(len(rolled.slots))
+    index = pa.array(places, mask=places < 0)
+    return evaluation.finish(m, answers).take(index)
