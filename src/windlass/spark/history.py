@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.partials import partial
+from windlass.aggregates.sums import count
 from windlass.errors import InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.operator.query import Query
 from windlass.operator.results import Results
@@ -28,7 +29,7 @@ from windlass.wheel.history_files import RUN, HistoryFiles, Kept
 from windlass.windows import Tumbling
 from windlass.windows.window import Periodic
 
-__all__ = ["KeepHistory", "keep_history"]
+__all__ = ["KeepHistory", "build_history", "keep_history"]
 
 HISTORY = "\0history"
 
@@ -108,6 +109,18 @@ def _tick(queries: Sequence[Query]) -> int:
         if isinstance(bound, Periodic) and bound.measure == "time":
             found = math.gcd(found, bound.period, bound.step, bound.origin)
     return found or 1_000_000
+
+
+def build_history(
+    events: Any, path: str, aggregates: Iterable[Aggregate], *, time: str, key: Any = None, tick: Any = "1s"
+) -> None:
+    """Make the history of a table that is there: a batch DataFrame, or `parquet_events`."""
+    from windlass.spark.pipeline import shared_windows
+
+    # What is asked beside the history should cost nothing: one window over all of time.
+    everything = Query("all", Tumbling("40000 days"), count())
+    keep = keep_history(path, tick=tick, aggregates=aggregates)
+    shared_windows(events, everything, time=time, key=key, history=keep).write.format("noop").mode("overwrite").save()
 
 
 class Keeper:
