@@ -34,7 +34,7 @@ def debs(n: int, seed: int) -> Stream:
 def citibike(n: int, seed: int) -> Stream:
     rng = np.random.default_rng(seed)
     ts = np.sort(rng.integers(0, int(n / 0.6 * SECOND), n))
-    return _arriving(ts, rng.integers(60, 3600, n), 0.4765, DELAY["citibike"], rng)
+    return _arriving(ts, rng.integers(60, 3600, n), 0.453, DELAY["citibike"], rng)
 
 
 def _arriving(ts: np.ndarray, values: np.ndarray, fraction: float, delay: int, rng: Any) -> Stream:
@@ -47,7 +47,9 @@ def _arriving(ts: np.ndarray, values: np.ndarray, fraction: float, delay: int, r
 
 def sample(name: str) -> Stream | None:
     directory = data_directory()
-    file = {"debs sample": "debs2012_manufacturing_17k.parquet", "citibike sample": "citibike_jc_2018-08_12.parquet"}[name]
+    file = {"debs sample": "debs2012_manufacturing_17k.parquet", "citibike sample": "citibike_jc_2018-08_12.parquet"}[
+        name
+    ]
     if directory is None or not (directory / file).is_file():
         return None
     table = pq.read_table(directory / file)

@@ -25,7 +25,9 @@ def run(scale: Scale) -> Iterator[Row]:
     for data, stream in (("debs", rides.debs(n, scale.seed)), ("citibike", rides.citibike(n, scale.seed))):
         for window in LOW:
             for ahead in (64, 512):
-                w = Wheel(agg.sum(), np.datetime64(rides.START, "us"), write_ahead=ahead, invertible=False, dtype="int64")
+                w = Wheel(
+                    agg.sum(), np.datetime64(rides.START, "us"), write_ahead=ahead, invertible=False, dtype="int64"
+                )
                 w.window(*window)
                 times, values = stream.ts.tolist(), stream.value.tolist()
                 latest = np.maximum.accumulate(stream.ts).tolist()

@@ -101,7 +101,10 @@ def _singles(
         costs = [w.explain(low[i], high[i]).cost or 0 for i in few]
         found[name] = (lambda i, w=w: w.query(low[i], high[i])), float(np.mean(costs))
     tree = _SegmentTree(fares)
-    found["segment tree"] = (lambda i: tree.query(a[i], b[i])), float(np.mean([tree.operations(a[i], b[i]) for i in few]))
+    found["segment tree"] = (
+        (lambda i: tree.query(a[i], b[i])),
+        float(np.mean([tree.operations(a[i], b[i]) for i in few])),
+    )
     found["sorted array"] = (
         (lambda i: fares[np.searchsorted(ts, a[i]) : np.searchsorted(ts, b[i])].sum()),
         float(np.mean(ends - starts - 1)),
@@ -116,8 +119,17 @@ def _singles(
 
         frame = pl.DataFrame({"ts": ts, "fare": fares}).set_sorted("ts")
         found["Polars"] = (
-            lambda i: frame.lazy().filter(pl.col("ts").is_between(a[i], b[i], closed="left")).select(pl.col("fare").sum()).collect().item()
-        ), None
+            (
+                lambda i: (
+                    frame.lazy()
+                    .filter(pl.col("ts").is_between(a[i], b[i], closed="left"))
+                    .select(pl.col("fare").sum())
+                    .collect()
+                    .item()
+                )
+            ),
+            None,
+        )
     except ImportError:
         pass
     return found
@@ -224,7 +236,11 @@ def tables(rows: list[Row]) -> list[Table]:
             ("one call each", "operations", "⊕ a query, on average"),
         ):
             part = _pick(rows, form, days)
-            names = [t for t in dict.fromkeys(r["technique"] for r in part) if any(r[what] is not None for r in part if r["technique"] == t)]
+            names = [
+                t
+                for t in dict.fromkeys(r["technique"] for r in part)
+                if any(r[what] is not None for r in part if r["technique"] == t)
+            ]
             lines = []
             for name in names:
                 cells = {r["query"]: r[what] for r in part if r["technique"] == name}
@@ -234,7 +250,9 @@ def tables(rows: list[Row]) -> list[Table]:
 
 
 def _value(rows: list[Row], technique: str, query: str, form: str, days: int, what: str) -> float:
-    (found,) = (r[what] for r in rows if (r["technique"], r["query"], r["form"], r["days"]) == (technique, query, form, days))
+    (found,) = (
+        r[what] for r in rows if (r["technique"], r["query"], r["form"], r["days"]) == (technique, query, form, days)
+    )
     return float(found)
 
 
@@ -247,11 +265,18 @@ def findings(rows: list[Row]) -> list[str]:
         each = ", ".join(f"{q} {_value(rows, name, q, 'all in one call', days, 'p50') * 1e3:.0f}" for q in QUERIES)
         lines.append(f"{name}, in bulk, ns a query: {each}")
     if any(r["technique"] == "DuckDB" for r in rows):
-        for form, text in (("one call each", "a prepared statement"), ("all in one call", "all ranges in one statement")):
+        for form, text in (
+            ("one call each", "a prepared statement"),
+            ("all in one call", "all ranges in one statement"),
+        ):
             ratios = [
-                _value(rows, "DuckDB", q, form, days, "p50") / _value(rows, "wheel", q, form, days, "p50") for q in QUERIES
+                _value(rows, "DuckDB", q, form, days, "p50") / _value(rows, "wheel", q, form, days, "p50")
+                for q in QUERIES
             ]
-            lines.append(f"DuckDB with {text} / wheel: " + ", ".join(f"{q} {r:.0f}" for q, r in zip(QUERIES, ratios, strict=True)))
+            lines.append(
+                f"DuckDB with {text} / wheel: "
+                + ", ".join(f"{q} {r:.0f}" for q, r in zip(QUERIES, ratios, strict=True))
+            )
     return lines
 
 

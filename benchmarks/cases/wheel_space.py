@@ -72,7 +72,13 @@ def tables(rows: list[Row]) -> list[Table]:
     lines = []
     for name in names:
         mine = {r["days"]: r for r in rows if r["technique"] == name}
-        lines.append([name, *(f"{mine[d]['bytes'] / 1e6:.3g}" for d in days), f"{mine[days[-1]]['bytes'] / mine[days[-1]]['slots']:.2f}"])
+        lines.append(
+            [
+                name,
+                *(f"{mine[d]['bytes'] / 1e6:.3g}" for d in days),
+                f"{mine[days[-1]]['bytes'] / mine[days[-1]]['slots']:.2f}",
+            ]
+        )
     return [("megabytes", ["", *(f"{d} day(s)" for d in days), "bytes a slot"], lines)]
 
 
@@ -81,7 +87,9 @@ def findings(rows: list[Row]) -> list[str]:
     wheel, packed = week["wheel"], week["wheel, compressed"]
     lines = [f"7 days: the wheel takes {wheel['bytes'] / (8 * wheel['slots']) - 1:.1%} more than 8 bytes a slot"]
     if "DuckDB file" in week:
-        lines.append(f"7 days: compressed, it takes {packed['bytes'] / week['DuckDB file']['bytes']:.2f} of DuckDB's file")
+        lines.append(
+            f"7 days: compressed, it takes {packed['bytes'] / week['DuckDB file']['bytes']:.2f} of DuckDB's file"
+        )
     return lines
 
 

@@ -112,7 +112,9 @@ def findings(rows: list[Row]) -> list[str]:
         )
         parts = _part(rows, data, "low")
         share = {r["window"]: r["share_of_windows"] for r in parts if r["technique"] == "wheel, 512 ahead"}
-        lines.append(f"{data}, share of the time that windows take: " + ", ".join(f"{w} {s:.0%}" for w, s in share.items()))
+        lines.append(
+            f"{data}, share of the time that windows take: " + ", ".join(f"{w} {s:.0%}" for w, s in share.items())
+        )
     return lines
 
 
