@@ -38,7 +38,8 @@ SLICING = (
     "slicing_counts",
 )
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes")
-NAMES = STORES + SLICING + SPARK
+WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")
+NAMES = STORES + SLICING + WHEEL + SPARK
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]

@@ -15,7 +15,6 @@ from windlass.aggregates import evaluation
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors
 from windlass.wheel.overflow import claim, schedule
-from windlass.wheel.packing import BLOCK
 from windlass.wheel.slots import (
     BASE,
     COUNT,
@@ -190,14 +189,11 @@ def _cells(w: Wheel, l: int, since: int | None) -> Cells:
 
 def _packed_cells(w: Wheel, l: int, first: int, last: int) -> tuple[Array, Array, Columns]:
     packed = next(p for p in w._packed if p.level == l)
-    low, high = first // BLOCK, -(-last // BLOCK)
-    size = (high - low) * BLOCK
-    columns, bits = tuple(np.empty(size, f.dtype) for f in w._bound.fields), np.empty(size // 8, np.uint8)
-    for block in range(low, high):
-        packed.unpack(block, columns, bits, (block - low) * BLOCK)
-    index = np.flatnonzero(np.unpackbits(bits, bitorder="little")[: last - low * BLOCK])
-    index = index[index >= first - low * BLOCK]
-    return index + low * BLOCK, np.zeros(len(index), np.int64), tuple(c[index] for c in columns)
+    columns = tuple(np.empty(last - first, f.dtype) for f in w._bound.fields)
+    bits = np.zeros((last - first) // 8 + 1, np.uint8)
+    packed.unpack(np.array([[first, last, 0]]), columns, bits)
+    index = np.flatnonzero(np.unpackbits(bits, bitorder="little")[: last - first])
+    return index + first, np.zeros(len(index), np.int64), tuple(c[index] for c in columns)
 
 
 def _numbers(w: Wheel, l: int, index: Array) -> Array:

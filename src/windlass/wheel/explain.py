@@ -101,7 +101,7 @@ def costs(header: Array, gaps: Array, options: Array, start: int, end: int) -> d
     plan, stack = np.zeros(plans.widest(count), np.int64), np.zeros((2 * count + 4, 3), np.int64)
     found = {}
     for kind in range(PREFIX, INVERSE + 1):
-        cost = int(make_plan(header, gaps, plan, kind, a, b, known, options, stack))
+        cost = int(make_plan(header, gaps, plan, kind, a, b, known, options, stack, -1))
         found[KINDS[kind]] = None if cost < 0 else cost
     return found
 

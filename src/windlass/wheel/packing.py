@@ -20,7 +20,7 @@ import numpy as np
 from windlass.aggregates.monoid import Monoid
 from windlass.errors import UnsupportedAggregate
 from windlass.kernels import compiled
-from windlass.wheel.plans import HEADING, PIECES, UNPACKED
+from windlass.wheel.plans import HEADING, PIECES, UNPACKED, parts
 
 Array = np.ndarray[Any, Any]
 
@@ -40,28 +40,38 @@ def pack_bits(values: Any, least: Any, width: Any, words: Any, word: Any) -> Any
             words[word + (at >> 6) + 1] |= (delta >> (63 - shift) >> 1) & ((1 << (shift + width - 64)) - 1)
 
 
-def unpack_bits(words: Any, table: Any, block: Any, out: Any, to: Any) -> Any:
-    least, width, word = table[block, 0], table[block, 1], table[block, 2]
-    mask = -1 if width == 64 else (1 << width) - 1
-    for i in range(1024):
-        at = i * width
-        shift = at & 63
-        value = 0
-        if width > 0:
-            value = words[word + (at >> 6)] >> shift
-            if shift > 0:
-                value &= (1 << (64 - shift)) - 1
-                value |= words[word + (at >> 6) + 1] << (64 - shift)
-        out[to + i] = (value & mask) + least
+def unpack_bits(words: Any, table: Any, bits: Any, dropped: Any, wanted: Any, nothing: Any, out: Any) -> Any:
+    """Slots from … to - 1 of each wanted (from, to, cell) into cells of `out`; `nothing` where there was no event."""
+    for j in range(len(wanted)):
+        cell = wanted[j, 2]
+        for i in range(wanted[j, 0] - dropped, wanted[j, 1] - dropped):
+            least, width, scale = table[i >> 10, 0], table[i >> 10, 1], table[i >> 10, 3]
+            at = (i & 1023) * width
+            word, shift = table[i >> 10, 2] + (at >> 6), at & 63
+            value = 0
+            if width > 0:
+                value = words[word] >> shift
+                if shift > 0:
+                    value = (value & ((1 << (64 - shift)) - 1)) | (words[word + 1] << (64 - shift))
+                if width < 64:
+                    value &= (1 << width) - 1
+            if (bits[i >> 3] >> (i & 7)) & 1 == 0:
+                out[cell] = nothing
+            elif scale > 0:
+                out[cell] = (value + least) / 10.0**scale
+            else:
+                out[cell] = value + least
+            cell += 1
 
 
-def find_packed(program: Any, offsets: Any, found: Any) -> Any:
-    """Where in the plans are pieces of packed slots: (position, level, from, to)."""
+def find_packed(desk: Any, plans: Any, found: Any) -> Any:
+    """Where in the plans are pieces of packed slots: (position in the program, level, from, to); gives how many there are."""
+    offsets, program = parts(desk)[3:]
     n = 0
-    for j in range(len(offsets)):
+    for j in range(plans):
         for p in range(program[offsets[j] + PIECES]):
             at = offsets[j] + HEADING + 4 * p
-            if program[at] & UNPACKED:
+            if program[at] & UNPACKED and n < len(found):
                 found[n, 0], found[n, 1], found[n, 2], found[n, 3] = (
                     at,
                     program[at + 1],
@@ -73,8 +83,8 @@ def find_packed(program: Any, offsets: Any, found: Any) -> Any:
 
 
 @cache
-def kernels() -> tuple[Any, Any, Any]:
-    return compiled(pack_bits), compiled(unpack_bits), compiled(find_packed)
+def kernels() -> tuple[Any, Any, Any, Any]:
+    return compiled(pack_bits), compiled(unpack_bits), compiled(find_packed), compiled(copy_bits)
 
 
 class Packed:
@@ -139,51 +149,50 @@ class Packed:
         self.bits = self.bits[dropped * BLOCK // 8 : (self.count - self.first) * BLOCK // 8].copy()
         self.first += dropped
 
-    def unpack(self, block: int, columns: tuple[Array, ...], bits: Array, to: int) -> None:
-        """Slots of a block into cells from `to` on."""
-        at = block - self.first
+    def unpack(self, wanted: Array, columns: tuple[Array, ...], bits: Array) -> None:
+        """Slots from … to - 1 of each wanted (from, to, cell) into these cells."""
+        dropped = self.first * BLOCK
         for k, (column, field) in enumerate(zip(columns, self.monoid.fields, strict=True)):
-            table, scale = self.tables[k], int(self.tables[k][at, SCALE])
-            if field.dtype in (np.int64, np.uint64) or scale == _RAW:
-                kernels()[1](self.words[k], table, at, column.view(np.int64), to)
-                continue
-            values = np.empty(BLOCK, np.int64)
-            kernels()[1](self.words[k], table, at, values, 0)
-            column[to : to + BLOCK] = values != 0 if field.dtype == np.bool_ else values / 10.0**scale
-        mine = self.bits[at * BLOCK // 8 : (at + 1) * BLOCK // 8]
-        bits[to // 8 : (to + BLOCK) // 8] = mine
-        unseen = to + np.flatnonzero(np.unpackbits(mine, bitorder="little") == 0)
-        for column, value in zip(columns, self.monoid.identity(), strict=True):
-            column[unseen] = value
+            nothing, out = self.monoid.identity()[k], column
+            raw = bool(len(self.tables[k])) and bool((self.tables[k][: self.count - self.first, SCALE] == _RAW).any())
+            if field.dtype == np.uint64 or raw:
+                self._unpack_bits(k, wanted, np.array([nothing], field.dtype).view(np.int64)[0], column.view(np.int64))
+            else:
+                self._unpack_bits(k, wanted, nothing, out)
+        kernels()[3](self.bits, dropped, wanted, bits)
+
+    def _unpack_bits(self, k: int, wanted: Array, nothing: Any, out: Array) -> None:
+        kernels()[1](self.words[k], self.tables[k], self.bits, self.first * BLOCK, wanted, nothing, out)
 
 
-def unpack_pieces(
-    m: Monoid, packed: tuple[Packed, ...], view: Any, program: Array, offsets: Array
-) -> tuple[Any, Array]:
+def copy_bits(packed: Any, dropped: Any, wanted: Any, bits: Any) -> Any:
+    for j in range(len(wanted)):
+        cell = wanted[j, 2]
+        for i in range(wanted[j, 0] - dropped, wanted[j, 1] - dropped):
+            if (packed[i >> 3] >> (i & 7)) & 1 != 0:
+                bits[cell >> 3] |= 1 << (cell & 7)
+            cell += 1
+
+
+def unpack_pieces(m: Monoid, packed: tuple[Packed, ...], view: Any, desk: Array, plans: int) -> tuple[Any, Array]:
     """Unpack what the plans need, and write into them where it lies now."""
-    found = np.empty((int(sum(program[offsets + PIECES])), 4), np.int64)
-    n = int(kernels()[2](program, offsets, found))
+    program = parts(desk)[4]
+    found = np.empty((64 * plans, 4), np.int64)
+    n = int(kernels()[2](desk, plans, found))
     if n == 0:
         return view[0], view[2]
-    wanted: list[tuple[Packed, int, int, Array]] = []  # blocks from, to, and the pieces that lie in them
+    found = found[:n]
+    sizes = found[:, 3] - found[:, 2]
+    to = np.cumsum(sizes) - sizes
+    cells = int(sizes.sum())
+    columns = tuple(np.empty(cells, field.dtype) for field in m.fields)
+    bits = np.zeros(cells // 8 + 1, np.uint8)
     for p in packed:
-        pieces = found[:n][found[:n, 1] == p.level]
-        if len(pieces) == 0:
-            continue
-        low, high = pieces[:, 2] // BLOCK, -(-pieces[:, 3] // BLOCK)
-        if int((high - low).sum()) > int(high.max() - low.min()):
-            wanted.append((p, int(low.min()), int(high.max()), pieces))
-        else:
-            wanted += [(p, int(a), int(b), pieces[i : i + 1]) for i, (a, b) in enumerate(zip(low, high, strict=True))]
-    cells = sum(b - a for _, a, b, _ in wanted) * BLOCK
-    columns, bits = tuple(np.empty(cells, field.dtype) for field in m.fields), np.empty(cells // 8, np.uint8)
-    to = 0
-    for p, a, b, pieces in wanted:
-        for block in range(a, b):
-            p.unpack(block, columns, bits, to + (block - a) * BLOCK)
-        program[pieces[:, 0] + 2] += to - a * BLOCK
-        program[pieces[:, 0] + 3] += to - a * BLOCK
-        to += (b - a) * BLOCK
+        mine = found[:, 1] == p.level
+        if mine.any():
+            p.unpack(np.column_stack((found[mine, 2:], to[mine])), columns, bits)
+    program[found[:, 0] + 2] = to
+    program[found[:, 0] + 3] = to + sizes
     return columns, bits
 
 

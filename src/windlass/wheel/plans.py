@@ -43,6 +43,7 @@ from windlass.wheel.slots import (
     WATERMARK,
     place,
 )
+from windlass.wheel.ticks import divided
 
 Array = np.ndarray[Any, Any]
 
@@ -59,6 +60,8 @@ UNPACKED = 8  # added to ADD, SUBTRACT and LOOK: not rows but indices of slots t
 HINTS, THRESHOLD, INVERTIBLE, KEYED, OPTIONS = range(5)
 
 UNANSWERABLE = -1
+MOST = 1 << 62  # as a limit: none
+STRIP = 256  # plans that are made, and run, at once
 
 
 def widest(levels: int) -> int:
@@ -87,8 +90,8 @@ def add_piece(header: Any, gaps: Any, plan: Any, operation: Any, l: Any, low: An
     return last - first
 
 
-def cover(header: Any, gaps: Any, plan: Any, operation: Any, a: Any, b: Any, stack: Any) -> Any:
-    """The combined aggregation of ticks a … b - 1: writes its pieces, and gives the number of slots."""
+def cover(header: Any, gaps: Any, plan: Any, operation: Any, a: Any, b: Any, stack: Any, limit: Any) -> Any:
+    """The combined aggregation of ticks a … b - 1: writes its pieces, and gives the number of slots. Gives up above a limit."""
     slots, depth = 0, 1
     stack[0, 0], stack[0, 1], stack[0, 2] = header[LEVELS] - 1, a, b
     while depth > 0:
@@ -101,9 +104,11 @@ def cover(header: Any, gaps: Any, plan: Any, operation: Any, a: Any, b: Any, sta
                 return UNANSWERABLE
             continue
         size = header[HEAD + l * STRIDE + SIZE]
-        low, high = max(-(-a // size), header[HEAD + l * STRIDE + FROM]), b // size
+        low, high = max(-divided(-a, size), header[HEAD + l * STRIDE + FROM]), divided(b, size)
         if high > low:
             slots += add_piece(header, gaps, plan, operation, l, low, high)
+            if slots > limit:
+                return UNANSWERABLE
             if high * size < b:
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = l - 1, high * size, b
                 depth += 1
@@ -121,8 +126,8 @@ def level_of(header: Any, a: Any, b: Any, kind: Any) -> Any:
         at = HEAD + l * STRIDE
         size = header[at + SIZE]
         if b - a >= size and (kind != PREFIX or header[at + PREFIXED] >= 0):
-            low = a // size
-            if low * size == a and b // size * size == b and max(low, header[at + BASE]) >= header[at + FROM]:
+            low = divided(a, size)
+            if low * size == a and divided(b, size) * size == b and max(low, header[at + BASE]) >= header[at + FROM]:
                 return l
     return -1
 
@@ -145,23 +150,24 @@ def plan_level(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any) -> 
     return 1
 
 
-def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, stack: Any) -> Any:
-    """Combined: one cover. Inverse landmark: all, less a cover of what is before and one of what is after."""
-    cost = -1
+def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, stack: Any, best: Any) -> Any:
+    """Combined: one cover. Inverse landmark: all, less a cover of what is before and one of what is after. `best`: the cost of
+    another plan, or -1; one that costs more need not be finished."""
+    cost, limit = -1, best if best >= 0 else MOST
     if kind == INVERSE:
         write_piece(plan, TOTALS, 0, 0, header[LEVELS])
         cost = header[LEVELS] - 1
     for part in range(3):
         operation, low, high = SUBTRACT, a, b
-        if part == 0:  # what is asked for: to add, or to see whether there are events at all
-            operation = ADD if kind == COMBINED else LOOK
-        elif part == 1:
+        if part == 0:
             low, high = beginning(header), a
-        else:
+        elif part == 1:
             low, high = b, header[WATERMARK]
-        is_needed = kind == INVERSE if part > 0 else kind == COMBINED or known == ASK
+        else:  # what is asked for: to add, or to see whether there are events at all
+            operation = ADD if kind == COMBINED else LOOK
+        is_needed = kind == INVERSE if part < 2 else kind == COMBINED or known == ASK
         if is_needed and low < high:
-            slots = cover(header, gaps, plan, operation, low, high, stack)
+            slots = cover(header, gaps, plan, operation, low, high, stack, MOST if operation == LOOK else limit - cost)
             if slots < 0:
                 return UNANSWERABLE
             cost += slots if operation != LOOK else 0
@@ -169,7 +175,7 @@ def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, kn
 
 
 def make_plan(
-    header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, options: Any, stack: Any
+    header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, options: Any, stack: Any, best: Any
 ) -> Any:
     """Write a plan of one kind for ticks a … b - 1 and give its cost; -1 if there is none."""
     plan[PIECES] = 0
@@ -182,7 +188,7 @@ def make_plan(
         return header[LEVELS] - 1
     if kind == INVERSE and options[INVERTIBLE] == 0:
         return UNANSWERABLE
-    return plan_covers(header, gaps, plan, kind, a, b, known, stack)
+    return plan_covers(header, gaps, plan, kind, a, b, known, stack, best)
 
 
 def beginning(header: Any) -> Any:
@@ -203,7 +209,7 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
         if options[KEYED] == 0:
             known = FULL  # the first event is in it
     for kind in range(PREFIX, INVERSE + 1):
-        cost = make_plan(header, gaps, spare, kind, a, b, known, options, stack)
+        cost = make_plan(header, gaps, spare, kind, a, b, known, options, stack, best)
         if cost >= 0 and (best < 0 or cost < best):
             best = cost
             for k in range(HEADING, HEADING + 4 * spare[PIECES]):
@@ -216,22 +222,44 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
     plan[COST], plan[KNOWN] = best, known
 
 
-def choose_many(
-    header: Any,
-    gaps: Any,
-    starts: Any,
-    ends: Any,
-    i: Any,
-    options: Any,
-    program: Any,
-    offsets: Any,
-    spare: Any,
-    stack: Any,
-) -> Any:
+class Desk:
+    """Room to plan in, in one array, which is quicker to hand over than five: options, a spare plan, a stack, then the offsets of
+    plans and the plans."""
+
+    def __init__(self, levels: int, options: list[int]) -> None:
+        self.wide = widest(levels)
+        depth = 3 * (2 * levels + 4)
+        self.stack = OPTIONS + 2 + self.wide
+        self.offsets = self.stack + depth
+        self.program = self.offsets + STRIP
+        self.words = np.zeros(self.program + max(4 * self.wide, STRIP * (HEADING + 8 * levels)), np.int64)
+        self.words[:OPTIONS] = options
+        self.words[OPTIONS], self.words[OPTIONS + 1] = self.wide, depth
+
+    @property
+    def options(self) -> Array:
+        return self.words[:OPTIONS]
+
+
+def parts(desk: Any) -> Any:
+    """Options, spare plan, stack, offsets and program of a desk."""
+    stack = OPTIONS + 2 + desk[OPTIONS]
+    offsets = stack + desk[OPTIONS + 1]
+    return (
+        desk[:OPTIONS],
+        desk[OPTIONS + 2 : stack],
+        desk[stack:offsets].reshape((-1, 3)),
+        desk[offsets : offsets + STRIP],
+        desk[offsets + STRIP :],
+    )
+
+
+def choose_many(header: Any, gaps: Any, starts: Any, ends: Any, i: Any, desk: Any) -> Any:
     """Plans for ranges i, i + 1, … one after the other, as many as fit; gives the first range that was not planned, or, as
     -1 - i, the first that cannot be answered."""
+    options, spare, stack, offsets, program = parts(desk)
     at, begin = 0, i
-    while i < len(starts) and i - begin < len(offsets) and at + len(spare) <= len(program):
+    while i < len(starts) and i - begin < STRIP and at + len(spare) <= len(program):
         choose(header, gaps, starts[i], ends[i], options, program[at:], spare, stack)
         if program[at + COST] < 0:
             return -1 - i

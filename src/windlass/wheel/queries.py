@@ -26,8 +26,9 @@ from windlass.wheel.plans import (
     SUBTRACT,
     TOTALS,
     UNPACKED,
+    parts,
 )
-from windlass.wheel.slots import WIDTH, any_set, is_set
+from windlass.wheel.slots import any_set, is_set
 
 ALL_KEYS = -1
 
@@ -70,7 +71,7 @@ def strided(m: Monoid) -> Function:
     return scan
 
 
-def run_kernel(m: Monoid, keyed: bool, lowers: bool) -> Function:
+def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
     """Run n plans: answers lowered, or partials. `keys`: the keys to combine, or -1 for all; nothing in a wheel without keys."""
     combine, identity, scan, scan_key = m.combine, m.identity, scanning(m), strided(m)
     inverse: Any = m.inverse or combine
@@ -107,11 +108,9 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool) -> Function:
                         return True
         return False
 
-    def run(
-        view: Any, unpacked: Any, program: Any, offsets: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any
-    ) -> Any:
-        columns, prefix, bits, header, gaps, totals, some = view
-        width = header[WIDTH]
+    def run(slots: Any, width: Any, unpacked: Any, desk: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any) -> Any:
+        columns, prefix, bits, totals, some = slots
+        offsets, program = parts(desk)[3:]
         for j in range(n):
             at = offsets[j]
             seen, asks = program[at + KNOWN] == FULL, program[at + KNOWN] == ASK
@@ -123,7 +122,7 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool) -> Function:
                 if asks and not seen:
                     if operation == TOTALS:
                         seen = program[at + KIND] == LANDMARK and look_totals(some, last, width, keys)
-                    elif operation & UNPACKED:
+                    elif packs and operation & UNPACKED:
                         seen = operation != SUBTRACT + UNPACKED and look(unpacked[1], first, last, width, keys)
                     elif operation != SUBTRACT and operation != MINUS_PREFIX:
                         seen = look(bits, first, last, width, keys)
@@ -132,7 +131,7 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool) -> Function:
                 source = columns
                 if operation == TOTALS:
                     source = totals
-                elif operation & UNPACKED:
+                elif packs and operation & UNPACKED:
                     source = unpacked[0]
                 elif operation == PREFIX_TO or operation == MINUS_PREFIX:
                     source = prefix
@@ -149,5 +148,55 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool) -> Function:
                     answer_at(answers, q + j, acc)
             else:
                 store(answers[0], q + j, acc)
+
+    return run
+
+
+def run_keys_kernel(m: Monoid) -> Function:
+    """Run one plan for each key by itself. A slot is a vector over keys: rows are combined across it, so that the inner loop runs over
+    contiguous memory whatever the number of keys."""
+    combine, identity = m.combine, m.identity
+    inverse: Any = m.inverse or combine
+    load, store = accessors(m.fields)
+    answer_at = answer(m)
+    always = m.answers_empty
+
+    def run(slots: Any, width: Any, desk: Any, accs: Any, answers: Any, full: Any) -> Any:
+        columns, prefix, bits, totals, some = slots
+        offsets, program = parts(desk)[3:]
+        at, n = offsets[0], min(len(full), width)
+        for key in range(n):
+            store(accs, key, identity())
+        for p in range(program[at + PIECES]):
+            piece = at + HEADING + 4 * p
+            operation, first, last = program[piece], program[piece + 2], program[piece + 3]
+            for row in range(first, last):
+                if operation == TOTALS:
+                    for key in range(n):
+                        full[key] = full[key] or (program[at + KIND] == LANDMARK and some[row * width + key])
+                elif operation != SUBTRACT and operation != MINUS_PREFIX:
+                    for key in range(n):
+                        full[key] = full[key] or is_set(bits, row * width + key)
+            if operation == LOOK:
+                continue
+            source = columns
+            if operation == TOTALS:
+                source = totals
+            elif operation == PREFIX_TO or operation == MINUS_PREFIX:
+                source = prefix
+                first = last - 1
+            for row in range(first, last):
+                if operation == SUBTRACT or operation == MINUS_PREFIX:
+                    for key in range(n):
+                        store(accs, key, inverse(load(accs, key), load(source, row * width + key)))
+                else:
+                    for key in range(n):
+                        store(accs, key, combine(load(accs, key), load(source, row * width + key)))
+        for key in range(n):
+            if full[key] or always:
+                answer_at(answers, key, load(accs, key))
+        for key in range(n, len(full)):
+            if always:
+                answer_at(answers, key, identity())
 
     return run

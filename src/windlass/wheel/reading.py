@@ -22,15 +22,13 @@ from windlass.wheel.explain import Explanation, explain
 from windlass.wheel.hierarchy import Level
 from windlass.wheel.keys import Keys
 from windlass.wheel.packing import Packed, unpack_pieces
-from windlass.wheel.plans import HEADING
-from windlass.wheel.queries import ALL_KEYS, run_kernel
+from windlass.wheel.plans import Desk
+from windlass.wheel.queries import ALL_KEYS, run_kernel, run_keys_kernel
 from windlass.wheel.slots import FROM, HEAD, START, STRIDE, WATERMARK, WIDTH
-from windlass.wheel.ticks import Clock, Instant
+from windlass.wheel.ticks import Clock, Instant, to_ticks
 
 Array = np.ndarray[Any, Any]
 View = tuple[Any, ...]
-
-_STRIP = 256  # plans that are made, and run, at once
 
 
 class Readable:
@@ -42,14 +40,12 @@ class Readable:
     keys: Keys | None
 
     def _set_up(self, hints: bool, simd_threshold: int, subtracts: bool) -> None:
-        count = len(self.levels)
         keyed = self.keys is not None
-        self._options = np.array([hints, simd_threshold, subtracts, keyed], np.int64)
-        wide = plans.widest(count)
-        self._program = np.zeros(max(4 * wide, _STRIP * (HEADING + 4 * 2 * count)), np.int64)
-        self._offsets = np.zeros(_STRIP, np.int64)
-        self._spare, self._stack = np.zeros(wide, np.int64), np.zeros((2 * count + 4, 3), np.int64)
-        self._plan, self._single = plans.planner(), (np.zeros(1, np.int64), np.zeros(1, np.int64))
+        self._desk = Desk(len(self.levels), [int(hints), simd_threshold, int(subtracts), int(keyed)])
+        self._options = self._desk.options
+        self._ready: tuple[Any, ...] = (None,)
+        self._single = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._kernels: list[Any] = [(None,), (None,)]  # for partials, and for answers: the monoid, and what runs
         self._everybody = np.array([ALL_KEYS], np.int64)
 
     # ------------------------------------------------------------------ what the asker brings
@@ -89,32 +85,33 @@ class Readable:
         return self._one(end - ticks, end, self._which(key, keys))
 
     def _one(self, start: int, end: int, keys: Array) -> Any:
-        starts, ends = self._single
-        starts[0], ends[0] = start, end
         m, view, packed = self._look()
         if m is None:
             return self._nothing(1)[0].as_py()
-        answers, full = self._run(m, view, packed, starts, ends, keys)
+        if self._ready[0] is not m:  # room for one answer, to be used again and again
+            is_plain = m.finish is None and m.defined is None and m.result in _PLAIN
+            self._ready = m, evaluation.empty_answers(m, 1), np.zeros(1, np.bool_), is_plain
+        _, answers, full, is_plain = self._ready
+        starts, ends = self._single
+        starts[0], ends[0] = start, end
+        self._run(m, view, packed, starts, ends, keys, answers, full)
         if not full[0]:
             return evaluation.answer_of_nothing(m)
-        if m.finish is None and len(answers[1]) == 0 and m.result in _PLAIN:
-            return answers[0][0][0].item()
-        return evaluation.finish(m, answers)[0].as_py()
+        return answers[0][0].item() if is_plain else evaluation.finish(m, answers)[0].as_py()
 
     # ------------------------------------------------------------------ many ranges
 
     def query_many(self, starts: Any, ends: Any, *, key: Any = None, keys: Sequence[Any] | None = None) -> pa.Array:
         """The answers over many ranges, as an Arrow array with nulls where there is no event."""
-        clock = self.clock
-        return self._many(
-            self._bounds(clock.times(starts), "start"), self._bounds(clock.times(ends), "end"), self._which(key, keys)
-        )
+        return self._many(self._bounds(starts, "start"), self._bounds(ends, "end"), self._which(key, keys))
 
-    def _bounds(self, times: Array, what: str) -> Array:
-        ticks = times // self.clock.tick if self.clock.tick != 1 else times
-        wrong = np.flatnonzero(ticks * self.clock.tick != times)
-        if len(wrong):
-            self.clock.bound(f"{what} {wrong[0]},", int(times[wrong[0]]))
+    def _bounds(self, data: Any, what: str) -> Array:
+        """Instants of ranges as ticks."""
+        times = self.clock.times(data)
+        ticks = np.empty(len(times), np.int64)
+        wrong = int(to_ticks()(times, self.clock.tick, ticks))
+        if wrong >= 0:
+            self.clock.bound(f"{what} {wrong},", int(times[wrong]))
         return ticks
 
     def _many(self, starts: Array, ends: Array, keys: Array) -> pa.Array:
@@ -123,7 +120,9 @@ class Readable:
         m, view, packed = self._look()
         if m is None:
             return self._nothing(len(starts))
-        return self._present(m, *self._run(m, view, packed, starts, ends, keys))
+        answers, full = evaluation.empty_answers(m, len(starts)), np.zeros(len(starts), np.bool_)
+        self._run(m, view, packed, starts, ends, keys, answers, full)
+        return self._present(m, answers, full)
 
     def range(self, start: Instant, end: Instant, *, key: Any = None, keys: Sequence[Any] | None = None) -> pa.Table:
         """The slots of [start, end) one by one, as a table of start, end and the answer."""
@@ -161,11 +160,10 @@ class Readable:
         names = self.keys.to_arrow()
         if m is None or len(names) == 0:
             return pa.table({"key": names, self.aggregate.output_name: self._nothing(len(names))})
-        parts = []
-        for place in range(len(names)):
-            answers, full = self._run(m, view, packed, np.array([a]), np.array([b]), np.array([place], np.int64))
-            parts.append(self._present(m, answers, full))
-        return pa.table({"key": names, self.aggregate.output_name: pa.concat_arrays(parts)})
+        n = len(names)
+        answers, full = evaluation.empty_answers(m, n), np.zeros(n, np.bool_)
+        self._run_keys(m, view, a, b, answers, full)
+        return pa.table({"key": names, self.aggregate.output_name: self._present(m, answers, full)})
 
     def explain(self, start: Instant, end: Instant) -> Explanation:
         """The plan for a range, what it costs in ⊕, and what the others would."""
@@ -183,30 +181,46 @@ class Readable:
         starts: Array,
         ends: Array,
         keys: Array,
+        answers: Any,
+        full: Array,
         lowers: bool = True,
-    ) -> tuple[Any, Array]:
-        """Lowered answers (or partials), and which of them have an event."""
-        n, keyed = len(starts), self.keys is not None
-        if keyed and keys.max() >= view[3][WIDTH]:  # keys that came after this view was made
-            keys = keys[keys < view[3][WIDTH]]
+    ) -> None:
+        """Fill in lowered answers (or partials), and which of them have an event."""
+        n, header = len(starts), view[3]
+        if self.keys is not None and keys.max() >= header[WIDTH]:  # keys that came after this view was made
+            keys = keys[keys < header[WIDTH]]
             if len(keys) == 0:
                 starts, ends, keys = np.zeros(n, np.int64), np.zeros(n, np.int64), self._everybody
-        header, gaps, program, offsets = view[3], view[4], self._program, self._offsets
-        answers: Any = evaluation.empty_answers(m, n) if lowers else (m.allocate(n), np.zeros(0, np.bool_))
-        full = np.zeros(n, np.bool_)
-        kernel = evaluation.kernel(m, lambda: run_kernel(m, keyed, lowers), "wheel", keyed, lowers)
-        nothing_packed = (view[0], view[2])
+        if self._kernels[lowers][0] is not m:
+            self._kernels[lowers] = m, plans.planner(), self._kernel(m, lowers)
+        _, plan, run = self._kernels[lowers]
+        slots, width, words = (view[0], view[1], view[2], view[5], view[6]), int(header[WIDTH]), self._desk.words
+        unpacked: Any = 0
         done = 0
         while done < n:
-            planned = self._plan(
-                header, gaps, starts, ends, done, self._options, program, offsets, self._spare, self._stack
-            )
+            planned = plan(header, view[4], starts, ends, done, words)
             if planned < 0:
                 raise self._unanswerable(header, int(starts[-1 - planned]), int(ends[-1 - planned]))
-            unpacked = unpack_pieces(m, packed, view, program, offsets[: planned - done]) if packed else nothing_packed
-            kernel(view, unpacked, program, offsets, planned - done, keys, done, answers, full)
-            done = int(planned)
-        return answers, full
+            if packed:
+                unpacked = unpack_pieces(m, packed, view, words, planned - done)
+            run(slots, width, unpacked, words, planned - done, keys, done, answers, full)
+            done = planned
+
+    def _run_keys(self, m: Monoid, view: View, start: int, end: int, answers: Any, full: Array) -> None:
+        """One plan, run for all keys at once: row by row, across the keys."""
+        header, words = view[3], self._desk.words
+        starts, ends = self._single
+        starts[0], ends[0] = start, end
+        if plans.planner()(header, view[4], starts, ends, 0, words) < 0:
+            raise self._unanswerable(header, start, end)
+        run = evaluation.kernel(m, lambda: run_keys_kernel(m), "wheel keys")
+        width = int(header[WIDTH])
+        accs = m.allocate(width)
+        run((view[0], view[1], view[2], view[5], view[6]), width, words, accs, answers, full)
+
+    def _kernel(self, m: Monoid, lowers: bool) -> Any:
+        keyed, packs = self.keys is not None, any(level.compressed for level in self.levels)
+        return evaluation.kernel(m, lambda: run_kernel(m, keyed, lowers, packs), "wheel", keyed, lowers, packs)
 
     def _present(self, m: Monoid, answers: Any, full: Array) -> pa.Array:
         columns, defined = answers

@@ -426,7 +426,10 @@ class Wheel(Readable):
         since = pace[SINCE]
         pace[[EVERY, DELAY, LATE]] = every, delay, 0
         late = np.empty(n, np.int64)
-        self._slots.room(min(n, _STEP) if every else 0)
+        if every and n:  # memory that is never written to costs nothing
+            self._slots.room(min(max(int(times.max()) // self.clock.tick - self._watermark, 0), _STEP + 4 * n))
+        else:
+            self._slots.room(0)
         while True:
             overflow = self._overflow
             done = self._call(

@@ -23,7 +23,7 @@ from typing import Any
 
 from windlass.aggregates.evaluation import Function, lifted
 from windlass.aggregates.monoid import Monoid
-from windlass.kernels import accessors
+from windlass.kernels import accessors, chooser
 from windlass.wheel.overflow import WAITING, claim, earliest, release, schedule, take
 from windlass.wheel.slots import (
     AHEAD,
@@ -40,6 +40,7 @@ from windlass.wheel.slots import (
     is_set,
     set_bit,
 )
+from windlass.wheel.ticks import divided
 
 # What `ingest` is told and what it tells, in `pace`.
 TICK, EVERY, DELAY, SEEN, SINCE, LATE, TARGET = range(7)
@@ -56,14 +57,14 @@ def freezing(m: Monoid) -> tuple[Function, Function]:
     """`freeze(columns, bits, header, to)`: the watermark moves, `pour(…)`: entries that have come near enough."""
     combine, identity = m.combine, m.identity
     load, store = accessors(m.fields)
+    choose = chooser(m.fields)
 
     def freeze(columns: Any, bits: Any, header: Any, to: Any) -> Any:
         width = header[WIDTH]
         first = head_row(header) * width
         last = first + (to - header[WATERMARK]) * width
-        for cell in range(first, last):
-            if not is_set(bits, cell):
-                store(columns, cell, identity())
+        for cell in range(first, last):  # moves and no branch, which would be guessed wrong wherever events are rare
+            store(columns, cell, choose(is_set(bits, cell), load(columns, cell), identity()))
         header[HEAD + COUNT] += to - header[WATERMARK]
         header[HEAD + NEXT] = to
         header[WATERMARK] = to
@@ -118,11 +119,12 @@ def ingest_kernel(m: Monoid, keyed: bool) -> Function:
         valid, n = events[1], events[2]
         tick_size, every, ahead, width = pace[TICK], pace[EVERY], header[AHEAD], header[WIDTH]
         watermark, row, seen, since, first = header[WATERMARK], head_row(header), pace[SEEN], pace[SINCE], header[FIRST]
+        opening = watermark * tick_size
         low, high, cell, key, acc = 0, 0, -1, 0, identity()  # the slot at hand: its times, its cell, its partial
         pace[TARGET] = watermark
         while True:
             if since == every and every > 0:
-                to = (seen - pace[DELAY]) // tick_size
+                to = divided(seen - pace[DELAY], tick_size)
                 if to > watermark:
                     if cell >= 0:
                         store(columns, cell, acc)
@@ -132,23 +134,22 @@ def ingest_kernel(m: Monoid, keyed: bool) -> Function:
                     if to - watermark > LONGEST or row + (to - watermark) + ahead > end:
                         pace[TARGET] = to
                         break
-                    if wheel[0][WAITING] > 0 and to - watermark > ahead:
-                        pace[TARGET] = to
-                        break
-                    freeze(columns, bits, header, to)
-                    if wheel[0][WAITING] > 0:
-                        pour(columns, bits, header, wheel, partials)
-                    watermark, row = to, head_row(header)
+                    while watermark < to:  # what waits must not be passed by
+                        watermark = min(to, watermark + ahead) if wheel[0][WAITING] > 0 else to
+                        freeze(columns, bits, header, watermark)
+                        if wheel[0][WAITING] > 0:
+                            pour(columns, bits, header, wheel, partials)
+                    row, opening = head_row(header), watermark * tick_size
                 since = 0
             if i == n:
                 break
             t = times[i]
             if t >= high or t < low or (keyed and keys[i] != key):
-                tick = t // tick_size
-                if tick < watermark:
+                if t < opening:
                     late[pace[LATE]] = i
                     pace[LATE] += 1
                 elif len(valid) == 0 or valid[i]:
+                    tick = watermark + divided(t - opening, tick_size)
                     if tick - watermark < ahead:
                         if cell >= 0:
                             store(columns, cell, acc)
