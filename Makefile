@@ -10,7 +10,7 @@ DEV := $(VENV)/.stamp-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check demo examples bench clean
+.PHONY: help setup test faults check demo examples bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -19,6 +19,9 @@ setup: $(DEV) ## create .venv and install windlass with the dev extra
 
 test: setup ## run the tests in parallel
 	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+faults: setup ## the long tests of Spark under faults: kills, clusters, a soak; about an hour
+	$(BIN)/python -m pytest -m faults $(ARGS)
 
 check: setup ## ruff, ruff format, mypy and the import contracts
 	$(BIN)/ruff check .

@@ -9,9 +9,21 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Java for runs of seconds: without the second compiler and the parallel collectors a session takes half the processor
+# time. Whatever starts a JVM here hands it on, to executors too.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Tests marked `faults` run only where `-m` asks for them."""
+    if "faults" not in config.getoption("-m"):
+        long = [item for item in items if item.get_closest_marker("faults")]
+        items[:] = [item for item in items if item not in long]
+        config.hook.pytest_deselected(items=long)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -21,8 +33,9 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
 
     class OneSession(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            # `test_stages` runs the pipeline's stages without Spark, and long.
-            needs_spark = nodeid.startswith("tests/spark/") and "::test_stages[" not in nodeid
+            # `test_stages` runs the pipeline's stages without Spark, and long; killed are sessions of their own.
+            needs_spark = nodeid.startswith("tests/spark/")
+            needs_spark = needs_spark and "::test_stages[" not in nodeid and "/test_kills.py" not in nodeid
             return "spark" if needs_spark else str(super()._split_scope(nodeid))
 
     return OneSession(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -37,9 +37,18 @@ SLICING = (
     "slicing_sessions",
     "slicing_counts",
 )
-SPARK = ("spark_sliding", "spark_windows", "spark_shapes")
+SHARING = (
+    "sharing_calibration",
+    "sharing_omega",
+    "sharing_plans",
+    "sharing_edges",
+    "sharing_planning",
+    "sharing_throughput",
+    "sharing_mixed",
+)
+SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_soak")
 WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")
-NAMES = STORES + SLICING + WHEEL + SPARK
+NAMES = STORES + SLICING + SHARING + WHEEL + SPARK
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]

@@ -2,6 +2,7 @@ import math
 from decimal import Decimal
 
 import numpy as np
+import oracle
 import pyarrow as pa
 import pytest
 from aggregates.checks import INF, NAN, check, check_subtracting, nan_last, same
@@ -9,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass.aggregates as agg
-from windlass.aggregates.quantiles import run_of
-from windlass.aggregates.runs import Run, merged, without
+from windlass.aggregates.quantiles import interpolated, run_of
+from windlass.aggregates.runs import Run, United, merged, without
 from windlass.errors import InvalidArgument, WrongType
 from windlass.stores import TwoStacks
 
@@ -114,3 +115,17 @@ def test_bad_parameters(p):
         agg.percentile("x", p)
     with pytest.raises(InvalidArgument, match="q must be a number from 0 to 1"):
         agg.quantile("x", 2 if p is True else p)
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(0, 12) | st.sampled_from([math.nan, math.inf, -math.inf, 0.5]), min_size=1), min_size=2
+    ),
+    st.floats(0, 1),
+)
+def test_a_quantile_among_runs_is_that_of_the_merged_run(parts: list[list[float]], q: float) -> None:
+    united = United([run_of(np.array(part, np.float64)) for part in parts])
+    expected = oracle.quantile([float(x) for part in parts for x in part], q)
+    assert oracle.same(interpolated(united, q), expected)
+    assert "_merged" not in vars(united)  # nobody merged them
+    assert oracle.same(interpolated(Run(*united), q), expected)

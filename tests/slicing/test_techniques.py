@@ -19,11 +19,21 @@ from hypothesis import strategies as st
 
 from windlass import Band, Cumulate, Landmark, Operator, Query, Sliding, Tumbling, agg
 from windlass.errors import InvalidArgument
-from windlass.slicing import edges
-from windlass.slicing.fragments import composite_slide, fragments, partials
-from windlass.slicing.pairs import pair, pairs
-from windlass.slicing.panes import panes
+from windlass.slicing import cuts, edges
+from windlass.slicing.fragments import fragments, partials
 from windlass.windows.window import Periodic
+
+
+def composite_slide(windows: list[Periodic]) -> int:
+    return lcm(*(w.period for w in windows))
+
+
+def panes(windows: list[Periodic]) -> Any:
+    return edges.repeating(p for w in windows for p in cuts.panes(w.step, w.period, w.origin))
+
+
+def pairs(windows: list[Periodic]) -> Any:
+    return edges.repeating(p for w in windows for p in cuts.pairs(w.step, w.period, w.origin))
 
 
 def general(windows: list[Periodic]) -> Any:
@@ -83,7 +93,7 @@ def test_slices_of_range_10_and_slide_3(technique: str, lengths: list[int]) -> N
     ids=["MQO figure 3", "", "", ""],
 )
 def test_the_two_fragments_of_a_pair(r: int, s: int, f1: int, f2: int) -> None:
-    assert pair(sliding(r, s)) == (f1, f2)
+    assert cuts.pair(r, s) == (f1, f2)
     assert sorted(fragments(pairs([sliding(r, s)]), s).tolist()) == sorted(f for f in (f1, f2) if f)
 
 
@@ -125,21 +135,6 @@ def test_edges_counted_by_bit_set_and_by_f1(slides: list[int]) -> None:
     for s in slides:
         bit_set[::s] = True
     assert len(fragments(edges.begins(windows), whole)) == f1 == bit_set.sum()
-
-
-def test_windows_that_come_once_have_no_slide() -> None:
-    band, landmark = Periodic(0, 0, 10, 1), Periodic(0, 0, 10, 0, last_only=True)
-    for window in (band, landmark):
-        for refuses in (panes, pairs, composite_slide):
-            with pytest.raises(InvalidArgument, match="no slide"):
-                refuses([window])
-
-
-def test_pairs_are_for_windows_of_one_length() -> None:
-    growing = Periodic(0, 12, 3, 4)  # cumulates: 3, 6, 9, 12
-    with pytest.raises(InvalidArgument, match="one length"):
-        pairs([growing])
-    assert fragments(panes([growing]), 12).tolist() == fragments(general([growing]), 12).tolist() == [3] * 4
 
 
 # --------------------------------------------------------------------------- the operator

@@ -37,3 +37,19 @@ def spark():
 @pytest.fixture
 def checkpoint(tmp_path):
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def settings(spark):
+    """Change Spark's settings for a test."""
+    before = {}
+
+    def change(**values):
+        for name, value in values.items():
+            name = name.replace("_", ".")
+            before.setdefault(name, spark.conf.get(name))
+            spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.set(name, value)

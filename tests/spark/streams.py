@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -399,6 +400,11 @@ def to_the_end(writer: Any, checkpoint: Path) -> Any:
             if attempt == 3 or "failed to connect back" not in str(error):
                 raise
     raise AssertionError
+
+
+def fresh_workers(spark: Any) -> None:
+    """Python processes of Spark belong to an environment; those of another one know nothing of earlier batches."""
+    spark.sparkContext.environment["WINDLASS_TEST_RUN"] = uuid.uuid4().hex
 
 
 def stages(

@@ -6,8 +6,6 @@ starts with that watermark. So a stream that was stopped is, to the oracle, one 
 
 from __future__ import annotations
 
-import uuid
-
 import oracle
 import pytest
 from oracle import Cumulate, Landmark, LastN, Punctuation, Session, Sliding, Snapshot, Tumbling
@@ -25,6 +23,7 @@ from tests.spark.streams import (
     assert_same_rows,
     defined,
     expected,
+    fresh_workers,
     read_stream,
     rows_of,
     run,
@@ -49,27 +48,6 @@ EVENTS = [
     Asked("snapshot", Snapshot(3 * MS), ("events", "max")),
     Asked("distance", Tumbling(16, measure="km"), ("concat", "p90")),
 ]
-
-
-def fresh_workers(spark):
-    """Python processes of Spark belong to an environment; those of another one know nothing of earlier batches."""
-    spark.sparkContext.environment["WINDLASS_TEST_RUN"] = uuid.uuid4().hex
-
-
-@pytest.fixture
-def settings(spark):
-    """Change Spark's settings for a test."""
-    before = {}
-
-    def change(**values):
-        for name, value in values.items():
-            name = name.replace("_", ".")
-            before.setdefault(name, spark.conf.get(name))
-            spark.conf.set(name, value)
-
-    yield change
-    for name, value in before.items():
-        spark.conf.set(name, value)
 
 
 def joined(*runs):

@@ -68,6 +68,7 @@ def test_workers_run_in_this_python(spark):
 
 def test_cores_and_text():
     assert [_cores(m) for m in ("local", "local[3]", "local[3,2]", "local[*]")] == [1, 3, 3, os.cpu_count()]
+    assert _cores("local-cluster[3,2,1024]") == 6
     assert _cores("yarn") is None
     assert (_text(True), _text(2), _text("x")) == ("true", "2", "x")
 
@@ -90,7 +91,9 @@ except FileNotFoundError:
 
 @pytest.mark.slow
 def test_a_new_session_is_quiet_and_listens_on_loopback_only(tmp_path):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_", "JDK_"))
+    }
     environment["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
     run = subprocess.run(
         [sys.executable, "-c", QUIET], env=environment, capture_output=True, text=True, timeout=300, cwd=tmp_path

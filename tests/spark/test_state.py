@@ -55,6 +55,9 @@ def test_an_operator_is_kept_for_its_token_only() -> None:
     assert kept.take(3, b"token") is None  # whoever asks with another token has gone on without it
     kept.put(3, b"token", operator)  # type: ignore[arg-type]
     assert kept.take(3, b"token") is operator
+    for bucket in range(1000):  # of streams that have ended, say
+        kept.put(("another", bucket), b"token", operator)  # type: ignore[arg-type]
+    assert [kept.take(("another", bucket), b"token") is operator for bucket in (0, 999)] == [False, True]
 
 
 def test_what_differs_is_said() -> None:
@@ -66,3 +69,21 @@ def test_labels_differ_and_are_few() -> None:
     for buckets in (1, 2, 7, 16, 200):
         assert len(set(labels(buckets))) == buckets
         assert max(labels(buckets)) < 20 * buckets + 20
+
+
+def test_a_state_is_whole_or_refused() -> None:
+    """Steps that are missing, there twice, in another order or after another snapshot."""
+    first = state.first_token("job")
+    snapshot, *steps = (state.encode_step([text], 1) for text in (b"snapshot", b"a", b"b", b"c"))
+    token = state.token_after(first, snapshot)
+    for step in steps:
+        token = state.token_after(token, step)
+    state.check_whole(first, snapshot, steps, token)
+    a, b, c = steps
+    for log in ([a, b], [a, b, c, c], [a, c, b], []):
+        with pytest.raises(errors.CorruptSnapshot, match="missing or there twice"):
+            state.check_whole(first, snapshot, log, token)
+    for other in (None, a):
+        with pytest.raises(errors.CorruptSnapshot):
+            state.check_whole(first, other, steps, token)
+    assert state.seal(b"t", 1, None) != state.seal(b"t", 1, 0)

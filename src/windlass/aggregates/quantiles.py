@@ -11,7 +11,6 @@ cheap; for a bounded partial use `approx_quantile`.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 from windlass.aggregates.aggregate import Aggregate, refuse_type
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.parameters import number
-from windlass.aggregates.runs import Run, United, at_ranks, run_monoid, run_of, size_of
+from windlass.aggregates.runs import Run, United, around, run_monoid, run_of
 from windlass.aggregates.values import ValueType
 
 __all__ = ["median", "percentile", "quantile", "run_of"]
@@ -66,8 +65,6 @@ def _quantile(name: str, q: float, type_: ValueType) -> Monoid:
 
 def interpolated(run: Run | United, q: float) -> float:
     """The value at rank q·(n - 1), counted from 0; between two ranks, on the straight line between them."""
-    rank = q * (size_of(run) - 1)
-    below = math.floor(rank)
-    low, high = map(float, at_ranks(run, below, math.ceil(rank)))
-    part = rank - below
+    below, above, part = around(run, q)
+    low, high = float(below), float(above)
     return low if low == high or low != low else (1.0 - part) * low + part * high

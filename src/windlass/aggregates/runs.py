@@ -13,6 +13,7 @@ Spark; -0.0 and 0.0 are one value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,9 +32,15 @@ class Run(NamedTuple):
     values: Array
     counts: Array
 
+    @property
+    def is_empty(self) -> bool:
+        return len(self.values) == 0
+
 
 class United:
-    """Several runs as one. Merged when someone asks for its values or counts, and then once."""
+    """Several runs as one, none of them empty. Merged when someone asks for its values or counts, and then once."""
+
+    is_empty = False
 
     def __init__(self, parts: Sequence[Run]) -> None:
         self.parts = parts
@@ -96,23 +103,20 @@ def merged(a: Run, b: Run) -> Run:
     return Run(*merge(a.values, a.counts, b.values, b.counts))
 
 
-def at_ranks(run: Run | United, low: int, high: int) -> tuple[Any, Any]:
-    """The values at two ranks, counted from 0, the second of which is the first or the next."""
+def around(run: Run | United, q: float) -> tuple[Any, Any, float]:
+    """The values at the ranks just below and above q·(n - 1), counted from 0, and where between the two that is."""
     parts = run.parts if isinstance(run, United) and run.parts[0].values.dtype != OBJECT else [run]
     values, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     ends = np.cumsum(counts)
+    rank = q * (int(ends[-1]) - 1)
+    low, high = math.floor(rank), math.ceil(rank)
     if len(parts) == 1:
         at, after = np.searchsorted(ends, (low, high), side="right")
-        return values[at], values[after]
+        return values[at], values[after], rank - low
     bounds = np.empty((len(parts), 5), np.int64)
     bounds[:, 1] = np.cumsum([len(part.values) for part in parts])
     bounds[0, 0], bounds[1:, 0] = 0, bounds[:-1, 1]
-    return _compiled_select(values, ends, bounds, low, high)  # type: ignore[no-any-return]
-
-
-def size_of(run: Run | United) -> int:
-    """How many values there are, repetitions included."""
-    return sum(int(part.counts.sum()) for part in (run.parts if isinstance(run, United) else [run]))
+    return (*_compiled_select(values, ends, bounds, low, high), rank - low)
 
 
 def without(c: Run, a: Run) -> Run:
@@ -208,7 +212,11 @@ def _precedes(x: Any, y: Any) -> Any:
     return x < y or (y != y and x == x)
 
 
-_compiled_merge, _compiled_subtract, _compiled_select = map(_OnFirstCall, (_merge, _subtract, _select))
+_compiled_merge, _compiled_subtract, _compiled_select = (
+    _OnFirstCall(_merge),
+    _OnFirstCall(_subtract),
+    _OnFirstCall(_select),
+)
 
 
 def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answers_empty: bool = False) -> Monoid:
@@ -228,13 +236,13 @@ def run_monoid(type_: ValueType, lower: Function, result: pa.DataType, *, answer
         return (empty_run(dtype),)
 
     def seen(p: Any) -> Any:
-        return len(p[0].values) > 0
+        return not p[0].is_empty
 
     def gather(values: Any) -> Any:
         return (run_of(values.astype(dtype, copy=False)),)
 
     def unite(partials: Any) -> Any:
-        runs = [run for (run,) in partials if len(run.values)]
+        runs = [run for (run,) in partials if not run.is_empty]
         return (United(runs) if len(runs) > 1 else runs[0] if runs else empty_run(dtype),)
 
     def decode(pair: Any) -> Run:

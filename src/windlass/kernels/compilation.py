@@ -20,12 +20,12 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
+from windlass.kernels.cache import keep_by_name
 from windlass.kernels.columns import copy_row, prefetch, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
@@ -70,6 +70,7 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable
     from numba import njit
 
     _teach_numba()
+    keep_by_name(__name__)
     try:
         memory = "_allocating" if allocates else ""  # numba's cache does not look at the options
         name, cacheable = f"{_word(kernel)}{memory}_{digest(kernel)}_{_scheme()}", True
@@ -91,7 +92,8 @@ _TAUGHT = (
 @cache
 def _scheme() -> str:
     """What this file makes of functions that Python and machine code do differently, which no digest of them sees."""
-    return hashlib.blake2b(Path(__file__).read_bytes(), digest_size=4).hexdigest()
+    loader: Any = sys.modules[__name__].__loader__  # which reads it also where windlass is in a zip file
+    return hashlib.blake2b(loader.get_data(__file__), digest_size=4).hexdigest()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a technique's edges cost: the fragments of a composite slide, and the partials of a window (MQO 2.1, 3.1).
+"""What edges cost: the slices of a composite slide, and the partials of a window (MQO 2.1, 3.1).
 
     slide 4    │       │       │       │
     slide 6    │           │           │
@@ -6,26 +6,16 @@
                0       4   6   8      12
 
 Edges are progressions, as `edges` has them: `begins` is Cutty's technique, begins and ends `together` is general
-slicing, and `panes` and `pairs` are in files of their own. All of them repeat after the composite slide.
+slicing. Panes and Pairs are in `cuts`. All of them repeat after the composite slide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import lcm
-
 import numpy as np
 
-from windlass.errors import InvalidArgument
 from windlass.slicing.edges import Integers, between
-from windlass.windows.window import Periodic
 
-__all__ = ["composite_slide", "fragments", "partials", "refuse_single"]
-
-
-def composite_slide(windows: Iterable[Periodic]) -> int:
-    """The time after which the edges of all windows repeat."""
-    return lcm(*(w.period for w in refuse_single("a composite slide", windows)))
+__all__ = ["fragments", "partials"]
 
 
 def fragments(progressions: Integers, slide: int) -> Integers:
@@ -40,12 +30,3 @@ def fragments(progressions: Integers, slide: int) -> Integers:
 def partials(progressions: Integers, low: int, high: int) -> int:
     """How many slices hold events of a window [low, high), if events are everywhere: the last may go on after it."""
     return len(between(progressions, low, high - 1)) + 1
-
-
-def refuse_single(what: str, windows: Iterable[Periodic]) -> list[Periodic]:
-    """Windows that come again and again; one that comes once has no slide."""
-    found = list(windows)
-    for w in found:
-        if w.period == 0:
-            raise InvalidArgument(f"there is no slide in {w.describe()}, so {what} cannot be had of it")
-    return found

@@ -9,8 +9,8 @@ A key's rows are contiguous and in order, so a window is a range of rows and its
     directory   key → base, lo, hi, capacity          rows  …│  ·  s0 s1 s2 s3  ·  ·  ·│…
                                                              base  lo          hi      base + capacity
 
-A run that is full slides down if its front half is free, else it moves to a place twice as large; both are paid for by
-the slices that came since. Slots are stable: rows move, partials do not.
+A run that is full slides down if that frees as many rows as it has, else it moves to a larger place; both are paid for
+by the slices that came and went since. Slots are stable: rows move, partials do not.
 """
 
 from __future__ import annotations
@@ -213,10 +213,10 @@ def _power_of_two(n: Any) -> Any:
 
 
 def _fits(entry: Any, more: Any) -> Any:
-    """Whether a run has room for more rows: behind its last, or once it has slid down over a free front half."""
-    if entry[HI] + more <= entry[CAPACITY]:
-        return True
-    return 2 * entry[LO] >= entry[CAPACITY] and entry[HI] - entry[LO] + more <= entry[CAPACITY]
+    """Whether a run has room for more rows: behind its last, or once it has slid down over what is free in front. Each
+    row that moves is paid for by one that was dropped."""
+    size = entry[HI] - entry[LO]
+    return entry[HI] + more <= entry[CAPACITY] or (entry[LO] >= size and size + more <= entry[CAPACITY])
 
 
 @cache

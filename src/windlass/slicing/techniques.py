@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from windlass.slicing.edges import Integers, begins, ends, together
-from windlass.slicing.pairs import pairs
-from windlass.slicing.panes import panes
+from windlass.slicing.cuts import pairs, panes
+from windlass.slicing.edges import Integers, begins, ends, repeating, together
 from windlass.windows.window import Periodic
 
 __all__ = ["TECHNIQUES", "Technique", "cut_at"]
@@ -31,6 +30,8 @@ def cut_at(technique: Technique, windows: Sequence[Periodic]) -> Integers:
     once = [w for w in windows if not w.period]  # a band or a landmark has no slide to cut
     again = [w for w in windows if w.period]
     if technique == "panes":
-        return together(begins(once), panes(again))
+        cut = [p for w in again for p in panes(w.step, w.period, w.origin)]
+        return together(begins(once), repeating(cut))
     growing = [w for w in again if w.ends != 1]  # of several lengths: cut where they end
-    return together(begins(once), begins(growing), ends(growing), pairs([w for w in again if w.ends == 1]))
+    cut = [p for w in again if w.ends == 1 for p in pairs(w.step, w.period, w.origin)]
+    return together(begins(once), begins(growing), ends(growing), repeating(cut))

@@ -14,13 +14,12 @@ from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.operator.plan import Plan
 from windlass.operator.query import RESERVED, Query, check_queries
 from windlass.spark.ahead import marked, microseconds
+from windlass.spark.chaining import DELAY, holds_windows, refuse_two_watermarks
 from windlass.spark.frame import LATE
 from windlass.spark.history import resolved
 from windlass.spark.job import Job, Late
 from windlass.spark.parquet import ParquetEvents, arrow_schema
 from windlass.spark.session import check
-
-_DELAY = "spark.watermarkDelayMs"  # what withWatermark leaves in a column's metadata
 
 
 def job_of(
@@ -104,7 +103,7 @@ def _marked(events: DataFrame | ParquetEvents) -> list[str]:
     """Columns with a watermark."""
     if isinstance(events, ParquetEvents):
         return [] if events.watermark is None else [events.watermark[0]]
-    return [field.name for field in events.schema.fields if _DELAY in (field.metadata or {})]
+    return [field.name for field in events.schema.fields if DELAY in (field.metadata or {})]
 
 
 def _delay(events: DataFrame | ParquetEvents, time: str) -> int:
@@ -113,7 +112,7 @@ def _delay(events: DataFrame | ParquetEvents, time: str) -> int:
         return (
             0 if events.watermark is None else durations.parse(events.watermark[1], unit="us", positive=False) // 1000
         )
-    return int((events.schema[time].metadata or {}).get(_DELAY, 0))
+    return int((events.schema[time].metadata or {}).get(DELAY, 0))
 
 
 def _check_type(events: DataFrame | ParquetEvents, time: str) -> None:
@@ -153,10 +152,12 @@ def _check_time(events: DataFrame | ParquetEvents, time: str) -> None:
     if time not in found:
         others = [name for name in found if name != time]
         hint = f"; there is one on {others[0]!r}: is that the time?" if others else ""
-        raise InvalidArgument(
-            f"the stream has no watermark on {time!r}{hint}; say how late events may be: "
-            f"shared_windows(events, …, watermark='10 seconds')"
-        )
+        say = "say how late events may be: shared_windows(events, …, watermark='10 seconds')"
+        if isinstance(events, DataFrame) and holds_windows(events):
+            say = f"windows of another shared_windows have one if you ask for it: results_of(…, time={time!r})"
+        raise InvalidArgument(f"the stream has no watermark on {time!r}{hint}; {say}")
+    if isinstance(events, DataFrame):
+        refuse_two_watermarks(events)
 
 
 def _needed(

@@ -21,11 +21,12 @@ from pyspark.sql.types import StructType
 
 from windlass.errors import InvalidArgument, UnknownColumn
 from windlass.operator.results import Results
+from windlass.spark.chaining import event_time
 from windlass.spark.history import HISTORY
 from windlass.spark.job import Job
 
 LATE = "late"
-_NOTE = "windlass"  # metadata of a query's column: the measure of its windows
+_NOTE = "windlass"  # metadata of a query's column: the measure of its windows, and what `results_of` has to know
 
 
 class Frame:
@@ -61,10 +62,12 @@ class Frame:
     def spark_schema(self) -> StructType:
         """The mixed frame, as Spark has it."""
         schema = from_arrow_schema(pa.schema([pa.field(f.name, _known_to_spark(f.type)) for f in self.layout]))
-        measures = {query.name: query.window.measure for query in self.job.queries}
+        windows = {query.name: query.window for query in self.job.queries}
         for field in schema.fields:
-            if field.name in measures:
-                field.metadata = {_NOTE: {"measure": measures[field.name]}}
+            if field.name in windows:
+                measure, final = windows[field.name].measure, not self.job.allowed_lateness
+                closed = windows[field.name].is_session
+                field.metadata = {_NOTE: {"measure": measure, "final": final, "closed": closed}}
         return schema
 
     @cached_property
@@ -122,20 +125,24 @@ class Frame:
 # --------------------------------------------------------------------------- views
 
 
-def results_of(results: DataFrame, name: str, *, history: bool = True) -> DataFrame:
+def results_of(results: DataFrame, name: str, *, history: bool = True, time: str | None = None) -> DataFrame:
     """The rows of one query as plain columns: keys, `window`, (`low`, `high`,) `revision`, `retraction`, and a column
     an aggregate, as Spark's own `groupBy(…, window(…)).agg(…)` has them.
 
-    `history=False` leaves out `revision` and `retraction`, which say nothing where no lateness is allowed.
+    `history=False` leaves out `revision` and `retraction`, which say nothing where no lateness is allowed. `time` adds
+    a column of that name: the event time of a result, with the stream's watermark, for a second `shared_windows` or
+    whatever else comes behind that needs one. It is the last moment of the window (of a session: its end).
     """
     fields = {field.name: field for field in _mixed(results)}
     if name not in fields or _NOTE not in (fields[name].metadata or {}):
         names = [f.name for f in fields.values() if _NOTE in (f.metadata or {})]
         raise UnknownColumn(f"there is no query {name!r} in this frame; there are {names}")
-    on_time = fields[name].metadata[_NOTE]["measure"] == "time"
-    columns = [*_keys(results), "window", *([] if on_time else ["low", "high"])]
+    note = fields[name].metadata[_NOTE]
+    columns = [*_keys(results), "window", *([] if note["measure"] == "time" else ["low", "high"])]
     columns += ["revision", "retraction"] if history else []
     values = [F.col(f"{_quoted(name)}.{_quoted(f.name)}").alias(f.name) for f in fields[name].dataType]
+    if time is not None:
+        values.insert(0, event_time(results, name, note, time, [*columns, *(f.name for f in fields[name].dataType)]))
     return results.where(F.col("query") == name).select(*(F.col(_quoted(c)) for c in columns), *values)
 
 

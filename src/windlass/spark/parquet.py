@@ -66,6 +66,11 @@ def parquet_events(
     maxFilesPerTrigger, recursiveFileLookup or modifiedAfter.
     """
     if not isinstance(spark, SparkSession):
+        if hasattr(spark, "readStream"):
+            raise InvalidArgument(
+                "parquet_events needs a classic session, and this one is of Spark Connect: let Spark read the files, "
+                "shared_windows(spark.read.parquet(path), …)"
+            )
         raise WrongType(f"parquet_events takes a Spark session and a path, got {type(spark).__name__}")
     if where is not None and not isinstance(where, pc.Expression):
         raise WrongType(f"where is a pyarrow.compute.Expression, such as pc.field('value') > 0, got {where!r}")
@@ -235,7 +240,7 @@ def _events_of(job: Job, file: dict[str, Any], read: _Reading) -> Iterator[pa.Re
         columns=own, filter=None if afterwards else read.where, use_threads=False, batch_size=1 << 17
     )
     for batch in scan.to_batches():
-        found = _as_spark(batch, wanted, in_path)
+        found = _as_spark(batch, wanted, in_path, file["path"])
         if afterwards:
             whole = pa.Table.from_batches([found]).filter(read.where).select(job.schema.names)
             yield from whole.combine_chunks().to_batches()
@@ -243,15 +248,35 @@ def _events_of(job: Job, file: dict[str, Any], read: _Reading) -> Iterator[pa.Re
             yield found
 
 
-def _as_spark(batch: pa.RecordBatch, schema: pa.Schema, in_path: dict[str, Any]) -> pa.RecordBatch:
+def _as_spark(batch: pa.RecordBatch, schema: pa.Schema, in_path: dict[str, Any], path: str) -> pa.RecordBatch:
     columns = []
     for field in schema:
         if field.name in in_path:
             columns.append(pa.repeat(pa.scalar(in_path[field.name], field.type), batch.num_rows))
         else:
-            column = batch.column(field.name)
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            columns.append(_cast(batch.column(field.name), field, path))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    """As the type that the stream has for it. Text is not read as something else, nor something else as text."""
+    if column.type == field.type:
+        return column
+    try:
+        if _is_text(column.type) != _is_text(field.type) and not pa.types.is_null(column.type):
+            raise pa.ArrowTypeError("text is not converted")
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise WrongType(
+            f"{path}: the column {field.name!r} is of {column.type}, but the stream has it as {field.type} ({error}); "
+            "replace the file, and the stream goes on"
+        ) from error
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(kind(type_) for kind in kinds) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
 
 
 def _refuse_tables(spark: SparkSession, path: str) -> None:

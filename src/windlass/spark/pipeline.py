@@ -163,7 +163,7 @@ def remaining_windows(
         return reader.option("flattenCollectionTypes", False).load(str(checkpoint))
 
     bucket = F.col("key.bucket").alias("bucket")
-    head = variable("head").select(bucket, "value.version", "value.fingerprint")
+    head = variable("head").select(bucket, *(f"value.{field}" for field in ("version", "fingerprint", "base", "token")))
     snapshot = variable("snapshot").select(bucket, F.col("value.data").alias("snapshot"))
     log = variable("log").select(bucket, F.col("list_value.step").alias("log"))
     state_of = head.join(snapshot, "bucket", "left").join(log, "bucket", "left").drop("bucket")
@@ -176,7 +176,9 @@ def _remaining(frame: Frame) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
         for batch in given:
             for bucket in batch.to_pylist():
                 state.check(bucket["version"])
-                operator = restored(frame.before(bucket["fingerprint"]), bucket["snapshot"], bucket["log"] or ())
+                log = bucket["log"] or ()
+                operator = restored(frame.before(bucket["fingerprint"]), bucket["snapshot"], log)
+                state.check_whole(bucket["base"], bucket["snapshot"], log, bucket["token"])
                 operator.change_queries(frame.job.all_queries)
                 for rows in finish(frame, operator):
                     yield from batches(rows)

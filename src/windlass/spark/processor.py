@@ -30,12 +30,15 @@ from windlass.spark.merge import Step, change, restored, step
 FIGURES = ("events", "late", "expired", "rows", "slices", "tuples", "keys", "open_windows", "state_bytes")
 OUTPUT_SCHEMA = "payload binary, " + ", ".join(f"{name} bigint" for name in FIGURES) + ", watermark bigint"
 
-_HEAD = "version int, token binary, fingerprint string, watermark bigint, timer bigint, log bigint, snapshot bigint"
+_HEAD = (
+    "version int, token binary, base binary, fingerprint string, watermark bigint, timer bigint, log bigint, "
+    "snapshot bigint, seal binary"
+)
 _ROWS = 1 << 16  # of a payload
 _MANY = 1 << 16  # tuples; with more it takes too long to count the open windows, and they are not reported
 
 # Operators of the last batch, in this worker.
-_kept: dict[str, state.Kept] = {}
+_kept = state.Kept()
 
 
 class Processor(StatefulProcessor):
@@ -70,20 +73,22 @@ class Processor(StatefulProcessor):
         head = self.head.get()
         fingerprint = self.frame.job.fingerprint
         if head is None:
-            token, known, before, timer, log, size = state.first_token(fingerprint), fingerprint, None, 0, 0, 0
+            token = base = state.first_token(fingerprint)
+            known, before, timer, log, size = fingerprint, None, 0, 0, 0
         else:
-            version, token, known, before, timer, log, size = head
+            version, token, base, known, before, timer, log, size, seal = head
             state.check(version)
-            token = bytes(token)
+            token, base = bytes(token), bytes(base)
+            if bytes(seal) != state.seal(token, base, known, before, timer, log, size):
+                raise CorruptSnapshot(f"the state is damaged: the head of bucket {label} does not match its seal")
         keeper = self.frame.job.keeper
         if not blocks and head is not None and before == watermark:
             if keeper is not None:
                 keeper.write_nothing(self._bucket(label), watermark)
             return
-        kept = _kept.setdefault(fingerprint, state.Kept())
-        operator = kept.take(label, token)
+        operator = _kept.take((fingerprint, label), token)
         if operator is None:
-            operator = self._restored(self.frame.before(known), size, log)
+            operator = self._restored(self.frame.before(known), size, log, base, token)
         changed = known != fingerprint
         if changed:
             change(self.frame.job, operator, milliseconds)
@@ -98,23 +103,28 @@ class Processor(StatefulProcessor):
             data = operator.snapshot()
             self.snapshot.update((data,))
             self.log.clear()
+            base, token = token, state.token_after(token, data)
             log, size = 0, len(data)
         else:
             self.log.appendValue((written,))
         timer = self._rescheduled(timer, milliseconds)
-        self.head.update((state.VERSION, token, fingerprint, watermark, timer, log, size))
-        kept.put(label, token, operator)
+        seal = state.seal(token, base, fingerprint, watermark, timer, log, size)
+        self.head.update((state.VERSION, token, base, fingerprint, watermark, timer, log, size, seal))
+        _kept.put((fingerprint, label), token, operator)
         yield self._output(done, counted, operator, log + size, milliseconds)
 
     def _bucket(self, label: int) -> int:
         return labels(self.frame.job.buckets).index(label)
 
-    def _restored(self, frame: Frame, size: int, log: int) -> Operator:
+    def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:
         snapshot = self.snapshot.get() if size else None
         if size and snapshot is None:
             raise CorruptSnapshot("the state has lost its snapshot; go back to an older checkpoint, or start a new one")
-        steps = (bytes(data) for (data,) in self.log.get()) if log else ()
-        return restored(frame, None if snapshot is None else bytes(snapshot[0]), steps)
+        data = None if snapshot is None else bytes(snapshot[0])
+        steps = [bytes(step) for (step,) in self.log.get()] if log else []
+        operator = restored(frame, data, steps)
+        state.check_whole(base, data, steps, token)
+        return operator
 
     def _rescheduled(self, timer: int, milliseconds: int) -> int:
         """One timer a bucket, for the next watermark whatever it is."""

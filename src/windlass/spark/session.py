@@ -10,6 +10,7 @@ that can run Windlass.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,11 +25,11 @@ from windlass.errors import InvalidArgument
 from windlass.spark.generator import register
 from windlass.spark.java import java_home
 
-__all__ = ["check", "session"]
+__all__ = ["check", "is_classic", "session"]
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+_LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 # Spark's other settings stay as they are. Switching off whole-stage code generation, adaptive execution or checksums of
 # checkpoint files was tried, and showed no gain beyond the noise of a busy machine (a fifth of a micro-batch). Batches
@@ -47,9 +48,10 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # From the first line on; spark.log.level and setLogLevel come after the first warnings.
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
+if _LOGGING.is_file():  # not where windlass is in a zip file
+    # From the first line on; spark.log.level and setLogLevel come after the first warnings.
+    _SETTINGS["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 
 # Of a session within this process only.
 _LOCAL = {
@@ -86,23 +88,25 @@ def session(
 
 def check(spark: SparkSession) -> None:
     """Refuse a session that cannot run Windlass, and say what to set."""
-    if not hasattr(spark, "_jsparkSession"):
-        raise InvalidArgument(
-            "Windlass runs in classic Spark sessions, and this one is of Spark Connect: unset SPARK_REMOTE and "
-            "spark.api.mode, or make the session with windlass.spark.session()"
-        )
     provider = spark.conf.get(PROVIDER)
     if not provider or not provider.endswith(".RocksDBStateStoreProvider"):
         raise InvalidArgument(
             f"Windlass keeps its state in RocksDB, but this session has {PROVIDER} = {provider}: "
             f"spark.conf.set({PROVIDER!r}, {ROCKSDB!r}), or make the session with windlass.spark.session()"
         )
+    if not is_classic(spark):
+        return  # of Spark Connect: what its server runs Python with cannot be seen from here
     context = spark.sparkContext
     if str(context.master).startswith("local") and (trouble := _trouble(context.pythonExec)):
         raise InvalidArgument(
             f"this session runs Python code with {context.pythonExec!r}, {trouble}: stop it, set PYSPARK_PYTHON to "
             f"{sys.executable!r} and start anew, or make the session with windlass.spark.session()"
         )
+
+
+def is_classic(spark: object) -> bool:
+    """Whether a session has its JVM at hand; one of Spark Connect has not."""
+    return hasattr(spark, "_jsparkSession")
 
 
 def _prepare(chosen: Mapping[str, str], *, local: bool) -> None:
@@ -122,6 +126,8 @@ def _cores(master: str) -> int | None:
     """How many tasks a local master runs at once."""
     if not master.startswith("local"):
         return None
+    if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        return int(cluster[1]) * int(cluster[2])  # executors, and the cores of each
     inside = master.removeprefix("local").strip("[]").split(",")[0]
     if inside == "*":
         return os.cpu_count() or 1

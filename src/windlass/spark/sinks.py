@@ -30,6 +30,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from windlass.errors import InvalidArgument, UnknownColumn
+from windlass.spark.session import is_classic
 
 __all__ = ["idempotent_parquet", "read_upserted", "upsert_parquet"]
 
@@ -135,6 +136,11 @@ class _Table:
     """Numbered directories at a path, each of which appears and goes as a whole."""
 
     def __init__(self, spark: SparkSession, path: str, prefix: str) -> None:
+        if not is_classic(spark):
+            raise InvalidArgument(
+                "this sink renames directories through the JVM, which a session of Spark Connect does not have: write "
+                "with writeStream.format('parquet'), which is exactly once too, or run the stream in a classic session"
+            )
         self.spark = spark
         self.path = str(path).rstrip("/") or "/"
         self.prefix = prefix + "="

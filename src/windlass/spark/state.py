@@ -9,7 +9,8 @@ constant times the blocks of the batch. Taking steps again gives the same state,
 its events and watermarks alone.
 
 A worker keeps the operators of its last batch. Every state has a *token*, a digest of all that led to it, so an
-operator that is kept is used only if it is in exactly the state that Spark has committed.
+operator that is kept is used only if it is in exactly the state that Spark has committed. And one that is restored has
+come from all the steps that there were, in their order, or it is refused: what Spark reads back is not checked by it.
 
     step     magic · version (u16) · watermark (i64, LONG_AGO: none) · blocks (u32) · their lengths (u64 each) ·
     blocks · BLAKE2b
@@ -20,15 +21,15 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
 
-MAGIC, VERSION = b"WINDLASS STEP", 2
+MAGIC, VERSION = b"WINDLASS STEP", 3
 NO_WATERMARK = -(2**63)
 _DIGEST = 16
-_KEPT = 64  # operators that a worker keeps
+_KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it has buckets, none is there in time
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
 
 
@@ -59,13 +60,30 @@ def decode_step(data: bytes) -> tuple[list[bytes], int | None]:
     return blocks, None if mark == NO_WATERMARK else mark
 
 
-def token_after(token: bytes, step: bytes) -> bytes:
-    """The token of the state that a step leads to."""
-    return _digest(token + step[-_DIGEST:])
+def token_after(token: bytes, written: bytes) -> bytes:
+    """The token of the state that a step, or a snapshot in the place of steps, leads to; both end with a digest."""
+    return _digest(token + written[-_DIGEST:])
 
 
 def first_token(fingerprint: str) -> bytes:
     return _digest(fingerprint.encode())
+
+
+def seal(*fields: object) -> bytes:
+    """A digest of the fields of a head."""
+    return _digest(repr(fields).encode())
+
+
+def check_whole(base: bytes, snapshot: bytes | None, log: Iterable[bytes], token: bytes) -> None:
+    """Refuse a snapshot and steps that do not lead from `base`, the token before the snapshot, to `token`."""
+    reached = base if snapshot is None else token_after(base, snapshot)
+    for written in log:
+        reached = token_after(reached, written)
+    if reached != token:
+        raise CorruptSnapshot(
+            "the state is damaged: its head, its snapshot and its log do not belong together, so steps are missing or "
+            "there twice; put back the files of the checkpoint, or start a new one"
+        )
 
 
 def check(version: int) -> None:
@@ -87,17 +105,17 @@ def _digest(data: bytes) -> bytes:
 
 
 class Kept:
-    """Operators that a worker has at hand, by bucket; each is taken out to be used, and put back under its new
-    token."""
+    """Operators that a worker has at hand, by stream and bucket; each is taken out to be used, and put back under its
+    new token. Those that were not used for longest go."""
 
     def __init__(self) -> None:
-        self._operators: OrderedDict[int, tuple[bytes, Operator]] = OrderedDict()
+        self._operators: OrderedDict[Hashable, tuple[bytes, Operator]] = OrderedDict()
 
-    def take(self, bucket: int, token: bytes) -> Operator | None:
+    def take(self, bucket: Hashable, token: bytes) -> Operator | None:
         found = self._operators.pop(bucket, None)
         return found[1] if found is not None and found[0] == token else None
 
-    def put(self, bucket: int, token: bytes, operator: Operator) -> None:
+    def put(self, bucket: Hashable, token: bytes, operator: Operator) -> None:
         self._operators[bucket] = token, operator
         while len(self._operators) > _KEPT:
             self._operators.popitem(last=False)

@@ -60,7 +60,11 @@ class Predicate:
         elif isinstance(self.condition, pc.Expression):
             found = _evaluated(table, self.condition)
         else:
-            found = self.condition(table)
+            try:
+                found = self.condition(table)
+            except Exception as error:
+                error.add_note(f"raised by the predicate {self}, given a table of {table.num_rows} rows")
+                raise
         return self._booleans(found, table.num_rows)
 
     def _booleans(self, found: Any, rows: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

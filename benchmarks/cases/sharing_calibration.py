@@ -1,0 +1,201 @@
+"""Calibration of the cost model: nanoseconds for each event, slice, operation, edge and answer.
+
+Trees of random ACQs are run with every technique over random integers, one event a unit of time, after their
+windows have filled. Processor times are fitted by least squares of relative errors, no constant below zero. What
+is found is the package's table, `src/windlass/sharing/calibration.json`, which `python -m
+benchmarks.cases.sharing_calibration` writes from the results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import results
+from benchmarks.acqs import acqs, aggregate_for
+from benchmarks.cases import Scale, Table
+from benchmarks.results import Row
+from windlass.sharing import TECHNIQUES, Plan, Tree
+from windlass.sharing.calibration import Calibration, Constants
+from windlass.sharing.counters import counter_for
+from windlass.sharing.fragments import edges_of
+from windlass.sharing.load import Load
+from windlass.sharing.omega import COUNTED
+
+TITLE = "Calibration of the cost model, by technique"
+TABLE = Path(__file__).resolve().parents[2] / "src" / "windlass" / "sharing" / "calibration.json"
+
+
+def run(scale: Scale) -> Iterator[Row]:
+    rng = np.random.default_rng(scale.seed)
+    n = scale.pick(1 << 18, 1 << 13)
+    for slide in scale.pick((1, 2, 4, 10, 50, 1000), (1, 50)):
+        for k in range(scale.pick(3, 1)):
+            yield {"technique": "cut", "edges": n / slide, **_cut(n, slide, scale.seed + k)}
+    for number in scale.pick((1, 2, 5, 10, 20, 50), (1, 5)):
+        yield {"technique": "batch", "acqs": number, "nanoseconds": _batch(number, scale.seed)}
+    for k in range(scale.pick(24, 2)):
+        number = int(rng.choice((1, 3, 10, 30)))
+        longest = int(rng.choice((4, 20, 100)))
+        overlap = int(rng.choice((8, 64, 512, 2048)))
+        skew = float(rng.choice((-1, 0, 1)))
+        scale.say(f"{k}: {number} ACQs, slides up to {longest}, overlaps up to {overlap}")
+        for technique in TECHNIQUES:
+            row = _tree(technique, number, longest, min(overlap, n // longest // 2), skew, n, scale.seed + k)
+            if row:
+                yield row
+
+
+def _cut(n: int, slide: int, seed: int) -> Row:
+    """Partial aggregation alone, and again from partials of single events."""
+    from windlass import agg
+    from windlass.aggregates.evaluation import events_of
+    from windlass.aggregates.values import column
+    from windlass.sharing.cutting import Edges, fold_events, fold_partials
+
+    values = column(np.random.default_rng(seed).integers(0, 1 << 40, n), None)
+    m = agg.sum("x").monoid([values.type], nullable=False)
+    events, ts, edges = events_of(m, [values], n), np.arange(n), Edges([(0, slide)])
+    singles = fold_events(m, events, np.arange(n + 1), np.ones(n, np.bool_), m.allocate(1))
+
+    def once(fold: Any, x: Any) -> float:
+        start = time.process_time_ns()
+        starts, rows = edges.cut(ts)
+        fold(m, x, rows, np.diff(starts, prepend=-1) != 0, m.allocate(1))
+        return time.process_time_ns() - start
+
+    found = {}
+    for name, fold, x in (("nanoseconds", fold_events, events), ("again", fold_partials, singles)):
+        found[name] = float(np.median([once(fold, x) for _ in range(9)][2:]))
+    return {"events": n, **found}
+
+
+def _batch(number: int, seed: int) -> float:
+    """A tree and batches of so few events that nothing else takes time."""
+    chosen = acqs(number, 20, 20, 0.0, seed)
+    started = Plan(
+        (Tree(tuple(chosen), "slickdeque_inv", 0.0, 0.0, 0.0),), "weaveshare", "pairs", 1.0, "time", 0.0
+    ).run()
+    times = []
+    for k in range(60):
+        before = time.process_time_ns()
+        started.process(np.arange(20 * k, 20 * k + 20), np.ones(20, np.int64))
+        times.append(time.process_time_ns() - before)
+    return float(np.median(times[20:]))
+
+
+def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, n: int, seed: int) -> Row | None:
+    aggregate = aggregate_for(technique)
+    chosen = acqs(number, longest, overlap, skew, seed, aggregate)
+    progressions = edges_of(chosen)
+    counter, _ = counter_for(progressions)
+    load = Load.of(chosen, counter, progressions)
+    operations = n * load.edge_rate * COUNTED[technique](load)
+    if operations > 2e9:
+        return None
+    plan = Plan((Tree(tuple(chosen), technique, 0.0, 0.0, 0.0),), "weaveshare", "pairs", 1.0, "operations", 0.0)
+    values = np.random.default_rng(seed).integers(0, 1 << 40, 4 * n)
+    started, times = plan.run(), []
+    for k in range(4):
+        part = slice(k * n, (k + 1) * n)
+        before = time.process_time_ns()
+        started.process(np.arange(n) + k * n, values[part])
+        times.append(time.process_time_ns() - before)
+    return {
+        "technique": technique,
+        "acqs": number,
+        "events": n,
+        "edges": n * load.edge_rate,
+        "operations": operations,
+        "answers": n * load.answers,
+        "nanoseconds": float(np.median(times[1:])),
+    }
+
+
+# --------------------------------------------------------------------------- the fit
+
+
+def fitted(rows: list[Row]) -> Calibration:
+    cuts = [r for r in rows if r["technique"] == "cut"]
+    event, slice_ = _least_squares([[r["events"], r["edges"]] for r in cuts], [r["nanoseconds"] for r in cuts])
+    again = _least_squares([[r["events"], r["edges"]] for r in cuts], [r["again"] for r in cuts])
+    calls = [r for r in rows if r["technique"] == "batch"]
+    batch = _least_squares([[1.0, r["acqs"]] for r in calls], [r["nanoseconds"] for r in calls])[0]
+    techniques = {}
+    for name in TECHNIQUES:
+        mine = [r for r in rows if r["technique"] == name]
+        table = [[r["operations"], r["edges"], r["answers"]] for r in mine]
+        left = [max(r["nanoseconds"] - event * r["events"] - batch, 0.05 * r["nanoseconds"]) for r in mine]
+        techniques[name] = Constants(*_least_squares(table, left))
+    return Calibration(batch, event, slice_, again[0], techniques)
+
+
+def _least_squares(table: list[list[float]], measured: list[float]) -> list[float]:
+    """Relative errors squared, the least sum of them with no coefficient below zero."""
+    x, y = np.array(table) / np.array(measured)[:, None], np.ones(len(measured))
+    best, found = float("inf"), np.zeros(x.shape[1])
+    for size in range(1, x.shape[1] + 1):
+        for used in combinations(range(x.shape[1]), size):
+            part, *_ = np.linalg.lstsq(x[:, used], y, rcond=None)
+            error = float(((x[:, used] @ part - y) ** 2).sum())
+            if (part >= 0).all() and error < best:
+                best, found = error, np.zeros(x.shape[1])
+                found[list(used)] = part
+    return [float(f"{value:.3g}") for value in found]
+
+
+def predicted(row: Row, c: Calibration) -> float:
+    t = c.techniques[row["technique"]]
+    final = row["operations"] * t.operation + row["edges"] * t.edge + row["answers"] * t.answer
+    return c.batch + row["events"] * c.event + final
+
+
+def tables(rows: list[Row]) -> list[Table]:
+    c = fitted(rows)
+    lines = []
+    for name, info in TECHNIQUES.items():
+        mine = [r for r in rows if r["technique"] == name]
+        off = np.mean([abs(predicted(r, c) / r["nanoseconds"] - 1) for r in mine])
+        t = c.techniques[name]
+        lines.append([info.title, f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{off:.0%}"])
+    caption = (
+        f"ns; a batch {c.batch:,.0f} a tree, an event {c.event:g}, a slice {c.slice:g}, "
+        f"a partial folded again {c.partial:g}"
+    )
+    return [(caption, ["technique", "operation", "edge", "answer", "mean error of the fit"], lines)]
+
+
+def findings(rows: list[Row]) -> list[str]:
+    c = fitted(rows)
+    off = [abs(predicted(r, c) / r["nanoseconds"] - 1) for r in rows if r["technique"] in TECHNIQUES]
+    return [f"fitted times are off by {np.mean(off):.0%} on average over {len(off)} trees"]
+
+
+def draw(rows: list[Row]) -> Any:
+    from benchmarks import style
+
+    c = fitted(rows)
+    fig, grid = style.figure(1, 1, width=6.0, height=4.4)
+    axes = grid[0][0]
+    for name, info in TECHNIQUES.items():
+        mine = [r for r in rows if r["technique"] == name]
+        x, y = [predicted(r, c) / 1e6 for r in mine], [r["nanoseconds"] / 1e6 for r in mine]
+        style.line(axes, info.title, x, y, linestyle="", alpha=0.8)
+    ends = [f(r["nanoseconds"] for r in rows if r["technique"] in TECHNIQUES) / 1e6 for f in (min, max)]
+    axes.plot(ends, ends, color="#999999", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("fitted (ms)")
+    axes.set_ylabel("measured (ms)")
+    style.shared_legend(fig, grid, columns=4)
+    return fig
+
+
+if __name__ == "__main__":
+    found = results.read(results.ROOT / "results" / "sharing_calibration.json")
+    TABLE.write_text(fitted(found["rows"]).to_json())

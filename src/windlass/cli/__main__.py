@@ -1,0 +1,5 @@
+"""python -m windlass.cli"""
+
+from windlass.cli import main
+
+main()
