@@ -25,7 +25,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import Function, answer
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors, state_accessors
-from windlass.slicing.pairs import pair
+from windlass.slicing.cuts import pair
 from windlass.stores.rounds import wrap
 from windlass.stores.subtract_on_evict import SubtractOnEvict
 from windlass.stores.two_stacks import TwoStacks
@@ -129,7 +129,7 @@ class Window:
         self.phase = periodic.origin
         self.kind = SubtractOnEvict if subtracts else TwoStacks
         self.aggregate = aggregate
-        f1, f2 = pair(periodic)
+        f1, f2 = pair(periodic.step, periodic.period)
         self.pairs = (self.length // self.step) * (2 if f2 else 1) + 3
         self.position = self.covered = 0
         self.keys: list[tuple[Any, Array, Array, Any]] = []
