@@ -94,7 +94,7 @@ def shared_windows(
     else:
         names = job.schema.names if max_ahead is None else [*job.schema.names, AHEAD]
         needed = events.select(*(F.col(quoted(n)).alias(str(i)) for i, n in enumerate(names)))
-        blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming), CUT_SCHEMA)
+        blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming or job.history is not None), CUT_SCHEMA)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
     outcome = blocks.groupBy("bucket").transformWithStateInPandas(
