@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +70,7 @@ def keep_history(path: str, *, tick: Any = None, aggregates: Iterable[Aggregate]
         if not isinstance(a, Aggregate):
             raise WrongType(f"a history keeps aggregates such as agg.sum('fare'), got {a!r}")
         _check(a)
-    return KeepHistory(str(path), tick, chosen)
+    return KeepHistory(str(Path(path).absolute()), tick, chosen)  # workers run in directories of their own
 
 
 def resolved(history: Any, queries: Sequence[Query]) -> KeepHistory:
