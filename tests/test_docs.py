@@ -78,7 +78,10 @@ def squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", EXECUTED, ids=shown)
-def test_examples(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples(
+    path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # for what they write
     scope: dict[str, Any] = {"__name__": "example"}
     found = 0
     for statement, comment in statements(path):

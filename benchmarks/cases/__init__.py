@@ -47,7 +47,8 @@ SHARING = (
     "sharing_mixed",
 )
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_soak")
-NAMES = STORES + SLICING + SHARING + SPARK
+WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")
+NAMES = STORES + SLICING + SHARING + WHEEL + SPARK
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from windlass.operator.query import Query
     from windlass.operator.results import Results
     from windlass.operator.watermarks import Watermarks
+    from windlass.wheel.history import History
     from windlass.windows import (
         Band,
         Cumulate,
@@ -32,6 +33,7 @@ __all__ = [
     "Cumulate",
     "DataDriven",
     "Deterministic",
+    "History",
     "Landmark",
     "LastN",
     "NonDeterministic",
@@ -56,6 +58,7 @@ _MODULES = {"agg": "windlass.aggregates", "windows": "windlass.windows"}
 _HOMES = {
     "Operator": "windlass.operator.operator",
     "aggregate": "windlass.operator.operator",
+    "History": "windlass.wheel.history",
     "Query": "windlass.operator.query",
     "Results": "windlass.operator.results",
     "Watermarks": "windlass.operator.watermarks",

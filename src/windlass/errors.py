@@ -15,6 +15,7 @@ __all__ = [
     "LawViolation",
     "MissingExtra",
     "OutOfOrder",
+    "Unanswerable",
     "UnknownColumn",
     "UnsupportedAggregate",
     "WindlassError",
@@ -43,6 +44,10 @@ class UnknownColumn(WindlassError, KeyError):
 
 class OutOfOrder(WindlassError, ValueError):
     """An event that is earlier than its predecessor, where the order was promised."""
+
+
+class Unanswerable(WindlassError, LookupError):
+    """A range of the past whose slots are no longer retained."""
 
 
 class EmptyWindow(WindlassError, IndexError):

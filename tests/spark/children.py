@@ -24,7 +24,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.spark.streams import Asked, Expected, Rows, Run, assert_like_the_oracle, expected
+from tests.spark.streams import Asked, Expected, Rows, Run, assert_like_the_oracle, collapsed, expected
+from windlass import History
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300  # seconds that a child may be silent
@@ -206,6 +207,17 @@ def written(out: Path, batches: int) -> Run:
     schema = next(iter(found.values())).schema
     assert set(found) <= set(range(batches))
     return Run({n: found.get(n, pa.Table.from_pylist([], schema=schema)) for n in range(batches)}, {})
+
+
+def assert_history(place: Path, files: Sequence[Rows], asked: Asked, *, delay: int, lateness: int) -> None:
+    """The history holds, of every key and tick, what the oracle says of such a window in the end."""
+    batches = micro_batches(place / "checkpoint", files)
+    want = expected(batches[:-1], [asked], delay=delay, key=("k",), sequence="id", allowed_lateness=lateness)
+    slots = History(place / "history").slots().to_pylist()
+    got = {(row["k"], row["start"].timestamp()): tuple(row[name] for name in asked.aggregates) for row in slots}
+    due = [row for batch in want.rows for row in batch]
+    assert got == {(row.key[0], row.start / 1e6): row.values for row in collapsed(due)}
+    assert len(got) == len(slots)
 
 
 def assert_exactly_once(

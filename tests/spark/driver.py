@@ -29,7 +29,8 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from tests.spark.streams import MS, Asked, Files, Named, read_stream
-from windlass.spark import idempotent_parquet, session, shared_windows
+from windlass import agg
+from windlass.spark import idempotent_parquet, keep_history, session, shared_windows
 
 DELAY = 10  # of the watermark, milliseconds
 LATENESS = 20 * MS
@@ -45,6 +46,9 @@ EVENTS = (
     Asked("counted", oracle.Tumbling(7, measure="count"), ("sum", "last")),
     Asked("punctuation", oracle.Punctuation(Named("flag")), ("list",)),
 )
+# What the history keeps is one more query.
+HISTORY = Asked("history", oracle.Tumbling(5 * MS), ("sum", "events"))
+KEPT = (agg.sum("x").alias("sum"), agg.count().alias("events"))
 QUERIES = {"slices": SLICED, "events": EVENTS}
 
 
@@ -127,6 +131,7 @@ def main(
         key="k",
         sequence="id",
         allowed_lateness=LATENESS,
+        history=keep_history(str(here / "history"), tick=HISTORY.window.size, aggregates=KEPT),
     )
     if "written" in faults:
         frame = frame.mapInArrow(made.in_batches("written"), frame.schema)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark.children import Child, assert_exactly_once, driver, kill_one, standalone, to_the_end
-from tests.spark.driver import DELAY, LATENESS, Faults, queries
+from tests.spark.children import Child, assert_exactly_once, assert_history, driver, kill_one, standalone, to_the_end
+from tests.spark.driver import DELAY, HISTORY, LATENESS, Faults, queries
 from tests.spark.streams import Files, Rows, collapsed, stream
 
 pytestmark = [
@@ -48,6 +48,7 @@ def rows(batches: int) -> list[Rows]:
 def check(place: Path, files: list[Rows], ships: str, faults: Sequence[str] = ()) -> None:
     asked = queries(ships, Faults(str(place), faults))
     want = assert_exactly_once(place, files, asked, delay=DELAY, lateness=LATENESS)
+    assert_history(place, files, HISTORY, delay=DELAY, lateness=LATENESS)
     emitted = [row for batch in want.rows for row in batch]
     assert any(row.revision for row in emitted) and any(want.expired)
     assert {row.query for row in collapsed(emitted)} == {a.name for a in asked}

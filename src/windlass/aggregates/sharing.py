@@ -25,11 +25,15 @@ def carriers(a: Aggregate) -> list[Aggregate]:
         return [min_max(a.columns[0]), spread(a.columns[0])]
     if a.name == "spread":
         return [min_max(a.columns[0])]
+    if a.name == "partial":
+        return [of for _, of in a.params]
     return []
 
 
 def view(carrier: Monoid, own: Monoid, a: Aggregate) -> Monoid | None:
     """A monoid of the carrier's partials that lowers to what `a` is; None if the carrier does not hold it."""
+    if a.name == "partial":
+        return own if own.fields == carrier.fields else None
     if a.name == "spread":
         return replace(
             carrier, lower=_of_first_two(own.lower), result=own.result, results=own.result_fields, finish=own.finish

@@ -1,4 +1,4 @@
-"""windlass plan queries.toml: print and draw the shared plan of a file of queries."""
+"""The `windlass` command, and windlass plan queries.toml: print and draw the shared plan of a file of queries."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.tree import Tree as Shown
 
 from windlass import __version__
+from windlass.cli.history import build_history_command
 from windlass.cli.queries import read_queries
 from windlass.errors import WindlassError
 from windlass.sharing.cost import OBJECTIVES
@@ -28,6 +29,9 @@ _UNIT = {"paper": "operations", "operations": "operations", "time": "ns"}
 @click.version_option(__version__, package_name="windlass")
 def windlass() -> None:
     """Shared window aggregation for streams and queries."""
+
+
+windlass.add_command(build_history_command)
 
 
 @windlass.command("plan")

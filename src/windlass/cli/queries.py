@@ -24,7 +24,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.errors import InvalidArgument, WindlassError
 from windlass.sharing.acq import ACQ
 
-__all__ = ["read_queries"]
+__all__ = ["read_aggregate", "read_queries"]
 
 _FIELDS = ("name", "range", "slide", "offset", "aggregate")
 _CALL = re.compile(r"\s*([a-z_0-9]+)\s*\(\s*([^()]*?)\s*\)\s*")
@@ -62,7 +62,7 @@ def _acqs(query: Any, k: int, where: str) -> list[ACQ]:
             ACQ(
                 query["range"],
                 lengths.get("slide"),
-                _aggregate(a),
+                read_aggregate(a),
                 offset=lengths.get("offset", 0),
                 name=_name(query, k),
             )
@@ -76,7 +76,7 @@ def _name(query: Mapping[str, Any], k: int) -> str:
     return str(query.get("name", f"query {k + 1}"))
 
 
-def _aggregate(text: Any) -> Aggregate:
+def read_aggregate(text: Any) -> Aggregate:
     """An aggregate as it is written: `sum(amount)`."""
     call = _CALL.fullmatch(text) if isinstance(text, str) else None
     make = getattr(aggregates, call[1], None) if call and call[1] in aggregates.__all__ else None

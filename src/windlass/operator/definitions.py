@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from windlass import aggregates, windows
-from windlass.aggregates.aggregate import Aggregate
+from windlass import windows
+from windlass.aggregates.definitions import aggregate_of, definition_of
 from windlass.errors import WindlassError
 from windlass.operator.query import Query
 from windlass.stores.objects import decode, encode
@@ -35,7 +35,7 @@ def definition(query: Query) -> dict[str, Any] | None:
     try:
         data = {
             "window": _of_window(query.window),
-            "aggregates": [_of_aggregate(a) for a in query.aggregates],
+            "aggregates": [definition_of(a) for a in query.aggregates],
             "where": None if query.where is None else _of_condition(query.where),
             "emit_empty": query.emit_empty,
         }
@@ -54,7 +54,7 @@ def defined(name: str, data: Mapping[str, Any], beside: Iterable[Query] = ()) ->
         return Query(
             name,
             _window(window, values, conditions),
-            *(_aggregate(*a) for a in data["aggregates"]),
+            *(aggregate_of(a) for a in data["aggregates"]),
             where=None if where is None else _condition(where, conditions),
             emit_empty=data["emit_empty"],
         )
@@ -79,22 +79,6 @@ def _window(name: str, values: Mapping[str, Any], conditions: Mapping[str, Predi
         given[field] = _condition(value["condition"], conditions) if is_condition else decode(value)
     made: Window = getattr(windows, name)(**given)
     return made
-
-
-def _of_aggregate(a: Aggregate) -> list[Any]:
-    if a.definition:
-        raise LookupError(a.name)
-    positional = len(a.columns) - len(a.keywords)
-    named = dict(zip(a.keywords, a.columns[positional:], strict=True))
-    params = {name: encode(value) for name, value in a.params}
-    return [a.name, list(a.columns[:positional]), named | params, a.output]
-
-
-def _aggregate(name: str, columns: list[str], named: Mapping[str, Any], output: str | None) -> Aggregate:
-    if name not in aggregates.__all__:
-        raise LookupError(name)
-    made: Aggregate = getattr(aggregates, name)(*columns, **{key: decode(value) for key, value in named.items()})
-    return made if output is None else made.alias(output)
 
 
 def _of_condition(predicate: Predicate) -> dict[str, str]:

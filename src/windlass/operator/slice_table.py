@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns
+from windlass.aggregates.partials import packed, unpacked
 from windlass.aggregates.values import to_arrow
-from windlass.errors import InvalidArgument
+from windlass.errors import InvalidArgument, UnsupportedAggregate
 from windlass.kernels import Field
 from windlass.operator.answers import Answers
 from windlass.operator.branch import Branch
@@ -109,7 +110,7 @@ class Union:
         first, last, events = (np.array(column) for column in columns[keys : keys + 3])
         at, partials = keys + 3, []
         for m in self.monoids:
-            partials.append(tuple(_unpacked(columns[at + i], field) for i, field in enumerate(m.fields)))
+            partials.append(tuple(_field(columns[at + i], field) for i, field in enumerate(m.fields)))
             at += len(m.fields)
         return SliceTable(self, columns[:keys], first, last, events, partials)
 
@@ -140,7 +141,7 @@ def in_order(queries: Iterable[Query]) -> list[Query]:
 
 def written(keys: Sequence[Any], first: Array, last: Array, events: Array, partials: Sequence[Columns]) -> pa.Table:
     numbers = [to_arrow(np.ascontiguousarray(n), None, pa.int64()) for n in (first, last, events)]
-    fields = [_packed(column) for columns in partials for column in columns]
+    fields = [packed(column) for columns in partials for column in columns]
     arrays = [*keys, *numbers, *fields]
     return pa.Table.from_arrays(arrays, [str(i) for i in range(len(arrays))])
 
@@ -149,23 +150,8 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _packed(column: Array) -> pa.Array:
-    if column.ndim == 1 and column.dtype != np.bool_:
-        return to_arrow(np.ascontiguousarray(column), None, pa.from_numpy_dtype(column.dtype))
-    width = int(column.dtype.itemsize * np.prod(column.shape[1:], dtype=np.int64))
-    data = pa.py_buffer(np.ascontiguousarray(column))
-    return pa.Array.from_buffers(pa.binary(width), len(column), [None, data])
-
-
-def _unpacked(array: pa.Array, field: Field) -> Array:
-    packed = field.shape != () or field.dtype == np.bool_
-    expected = pa.binary(field.nbytes) if packed else pa.from_numpy_dtype(field.dtype)
-    if array.type != expected:
-        raise InvalidArgument(f"a partial of the slices is of {array.type}, the queries need {expected}")
-    raw = array.buffers()[1]
-    if raw is None or len(array) == 0:
-        return field.allocate(0)
-    begin = array.offset * field.nbytes
-    values = field.allocate(len(array))  # memory of its own: kernels are compiled for arrays that can be written
-    values.reshape(-1).view(np.uint8)[:] = np.frombuffer(raw, np.uint8)[begin : begin + values.nbytes]
-    return values
+def _field(array: pa.Array, field: Field) -> Array:
+    try:
+        return unpacked(array, field)
+    except UnsupportedAggregate as error:
+        raise InvalidArgument(f"slices for other queries: {error}") from error

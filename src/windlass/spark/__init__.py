@@ -2,6 +2,7 @@
 
 from windlass.spark.frame import late_of, queries_of, results_of
 from windlass.spark.generator import generate, register
+from windlass.spark.history import build_history, keep_history
 from windlass.spark.parquet import parquet_events
 from windlass.spark.pipeline import explain, remaining_windows, shared_windows
 from windlass.spark.progress import progress
@@ -9,9 +10,11 @@ from windlass.spark.session import session
 from windlass.spark.sinks import idempotent_parquet, read_upserted, upsert_parquet
 
 __all__ = [
+    "build_history",
     "explain",
     "generate",
     "idempotent_parquet",
+    "keep_history",
     "late_of",
     "parquet_events",
     "progress",

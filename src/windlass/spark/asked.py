@@ -16,6 +16,7 @@ from windlass.operator.query import RESERVED, Query, check_queries
 from windlass.spark.ahead import marked, microseconds
 from windlass.spark.chaining import DELAY, holds_windows, refuse_two_watermarks
 from windlass.spark.frame import LATE
+from windlass.spark.history import resolved
 from windlass.spark.job import Job, Late
 from windlass.spark.parquet import ParquetEvents, arrow_schema
 from windlass.spark.session import check
@@ -33,6 +34,7 @@ def job_of(
     late: Late = "slices",
     buckets: Any = None,
     max_ahead: Any = None,
+    history: Any = None,
     removed: Iterable[Query] = (),
 ) -> Job:
     if not isinstance(events, DataFrame | ParquetEvents):
@@ -53,7 +55,9 @@ def job_of(
         buckets = int(spark.conf.get("spark.sql.shuffle.partitions") or 200) if names else 1
     if not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1:
         raise InvalidArgument(f"buckets is a positive number, got {buckets!r}")
-    needed = _needed(events, asked, time, names, sequence, whole=late == "rows")
+    keep = None if history is None else resolved(history, asked)
+    everything = asked if keep is None else (*asked, keep.query())
+    needed = _needed(events, everything, time, names, sequence, whole=late == "rows")
     schema = arrow_schema(events, needed)
     return Job(
         asked,
@@ -67,6 +71,7 @@ def job_of(
         buckets if names else 1,
         max_ahead,
         _delay(events, time),
+        keep,
         gone,
     )
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -21,6 +22,7 @@ from pyspark.sql.types import StructType
 from windlass.errors import InvalidArgument, UnknownColumn
 from windlass.operator.results import Results
 from windlass.spark.chaining import event_time
+from windlass.spark.history import HISTORY
 from windlass.spark.job import Job
 
 LATE = "late"
@@ -53,7 +55,7 @@ class Frame:
         fields = [("reason", pa.string()), ("events", pa.int64()), ("first", time), ("last", time)]
         late = pa.struct([*fields, ("row", pa.struct(list(job.schema)))])
         results = job.operator().finish().schema
-        names = [f.name for f in results if f.name not in self.queries]
+        names = [f.name for f in results if f.name not in (*self.queries, HISTORY)]
         return pa.schema([*(results.field(n) for n in (*names, *self.queries)), pa.field(LATE, late)])
 
     @cached_property
@@ -75,6 +77,8 @@ class Frame:
 
     def of_results(self, results: Results) -> pa.Table:
         table = results.to_arrow().select(self.layout.names[:-1])
+        if self.job.history is not None:
+            table = table.filter(pc.not_equal(table["query"], HISTORY))
         return self._fitted([*table.columns, pa.nulls(table.num_rows, self.layout.field(LATE).type)], table.num_rows)
 
     def of_late(self, table: pa.Table) -> pa.Table:

@@ -55,8 +55,11 @@ Words = npt.NDArray[np.uint64]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("windlass-generator")` known to this session."""
+    """Make `format("windlass-generator")` and `format("windlass-history")` known to this session."""
+    from windlass.spark.history_source import HistorySource
+
     spark.dataSource.register(Generator)
+    spark.dataSource.register(HistorySource)
 
 
 def generate(begin: int, end: int, **options: object) -> pa.Table:

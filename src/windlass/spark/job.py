@@ -16,6 +16,7 @@ from windlass.operator import state
 from windlass.operator.operator import Operator
 from windlass.operator.query import Query
 from windlass.operator.slicer import Slicer, refusal
+from windlass.spark.history import Keeper, KeepHistory
 
 Late = Literal["slices", "rows"]
 
@@ -33,12 +34,25 @@ class Job:
     buckets: int
     max_ahead: Any = None
     delay: int = 0  # milliseconds by which Spark's watermark is behind the greatest event time
+    history: KeepHistory | None = None
     removed: tuple[Query, ...] = ()  # queries that a checkpoint may still know, and that are not asked any more
+
+    @cached_property
+    def all_queries(self) -> tuple[Query, ...]:
+        """With the one that the history is."""
+        return self.queries if self.history is None else (*self.queries, self.history.query())
+
+    @cached_property
+    def keeper(self) -> Keeper | None:
+        """Who writes the history."""
+        if self.history is None:
+            return None
+        return Keeper(self.history, self.history.kept(self.schema, self.time, self.key, self.buckets))
 
     def operator(self) -> Operator:
         """The operator of one bucket, before the first event."""
         operator = Operator(
-            self.queries,
+            self.all_queries,
             time=self.time,
             key=list(self.key) or None,
             sequence=self.sequence,
@@ -49,7 +63,7 @@ class Job:
         return operator
 
     def slicer(self) -> Slicer:
-        return Slicer(self.queries, self.schema, time=self.time, key=list(self.key) or None)
+        return Slicer(self.all_queries, self.schema, time=self.time, key=list(self.key) or None)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -74,10 +88,10 @@ class Job:
                     f"column {field.name!r} was of {field.type}, now it is of {type_}; cast it to {field.type}"
                 )
         try:
-            queries = tuple(state.recalled(was["asked"], self.queries, self.removed))
+            queries = tuple(state.recalled(was["asked"], self.all_queries, self.removed))
         except CorruptSnapshot as error:
             raise _refused(str(error).replace("the snapshot", "the checkpoint")) from error
-        return replace(self, queries=queries, schema=schema)
+        return replace(self, queries=queries, schema=schema, history=None)
 
     @cached_property
     def ships_events(self) -> str | None:

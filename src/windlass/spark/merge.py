@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
+from windlass.operator.results import Results
 from windlass.operator.slicer import refusal
 from windlass.slicing.edges import LONG_AGO
 from windlass.spark.blocks import AHEAD, EVENTS, SLICES, unpacked
@@ -28,6 +29,7 @@ class Step:
 
     rows: list[pa.Table]  # of the mixed frame
     refused: int
+    results: Results | None = None  # all of them, also what goes to the history
 
 
 def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None) -> Step:
@@ -46,9 +48,11 @@ def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: i
             ahead = f"ahead: its time is more than {frame.job.max_ahead} after the time at which it came"
             rows.append(frame.of_refused(table, ahead if kind == AHEAD else _NO_TIME))
             refused += table.num_rows
+    results = None
     if watermark is not None:
-        rows.append(frame.of_results(operator.advance(watermark)))
-    return Step(_with_late(frame, operator, rows), refused)
+        results = operator.advance(watermark)
+        rows.append(frame.of_results(results))
+    return Step(_with_late(frame, operator, rows), refused, results)
 
 
 def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Operator:
@@ -67,7 +71,7 @@ def change(job: Job, operator: Operator, milliseconds: int) -> None:
     A query that is new starts after the greatest event time, of all buckets: that is what Spark's watermark comes from.
     """
     since = (milliseconds + 1 + job.delay) * 1000 if milliseconds > 0 else LONG_AGO
-    operator.change_queries(job.queries, since)
+    operator.change_queries(job.all_queries, since)
     operator.bind(job.schema)
     if job.ships_events is None and (why := refusal(operator)) is not None:
         raise CorruptSnapshot(
@@ -76,10 +80,13 @@ def change(job: Job, operator: Operator, milliseconds: int) -> None:
         )
 
 
-def finish(frame: Frame, operator: Operator, blocks: Iterable[bytes] = ()) -> list[pa.Table]:
-    """Take blocks, then end the stream."""
+def finish(frame: Frame, operator: Operator, blocks: Iterable[bytes] = (), bucket: int | None = None) -> list[pa.Table]:
+    """Take blocks, then end the stream. With the number of the bucket, the history is written, too."""
     before = step(frame, operator, blocks, None)
-    return [*before.rows, frame.of_results(operator.finish())]
+    results = operator.finish()
+    if bucket is not None and frame.job.keeper is not None:
+        frame.job.keeper.write_all(bucket, results)
+    return [*before.rows, frame.of_results(results)]
 
 
 def _with_late(frame: Frame, operator: Operator, rows: list[pa.Table]) -> list[pa.Table]:

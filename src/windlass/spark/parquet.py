@@ -136,7 +136,7 @@ class ParquetEvents:
         if job.max_ahead is not None:
             chosen = chosen.withColumn(_NOW, F.current_timestamp())
         reading = _Reading(arrow_schema(self, self.columns), tuple(partitioned), self.where, listed)
-        read = _read_and_cut(job, reading, heartbeat=self.isStreaming)
+        read = _read_and_cut(job, reading, heartbeat=self.isStreaming or job.history is not None)
         blocks = chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp")
         if self.watermark is not None and self.isStreaming:
             blocks = blocks.withWatermark(GREATEST, self.watermark[1])

@@ -22,8 +22,10 @@ from windlass.spark import state
 from windlass.spark.ahead import AHEAD
 from windlass.spark.asked import job_of, quoted, with_watermark
 from windlass.spark.blocks import unpacked
+from windlass.spark.buckets import labels
 from windlass.spark.cut import CUT_SCHEMA, cut
 from windlass.spark.frame import Frame, batches
+from windlass.spark.history import KeepHistory
 from windlass.spark.job import Late
 from windlass.spark.merge import finish, restored
 from windlass.spark.parquet import ParquetEvents
@@ -45,6 +47,7 @@ def shared_windows(
     buckets: int | None = None,
     watermark: str | None = None,
     max_ahead: Any = None,
+    history: str | KeepHistory | None = None,
     removed: Iterable[Query] = (),
     name: str = "windlass",
 ) -> DataFrame:
@@ -62,6 +65,9 @@ def shared_windows(
     with other queries, new ones start and those that are not asked any more end; of the latter, give the ones with
     functions of your own as `removed`.
 
+    `history` keeps aggregates of the past, as they become final, under a path, for `windlass.History` to be asked about
+    any range: a path, or `keep_history(path, tick=…, aggregates=…)`.
+
     `results_of(frame, query)` and `late_of(frame)` are views of the frame.
     """
     events = with_watermark(events, time, watermark, max_ahead)
@@ -76,8 +82,11 @@ def shared_windows(
         late=late,
         buckets=buckets,
         max_ahead=max_ahead,
+        history=history,
         removed=removed,
     )
+    if job.keeper is not None:
+        job.keeper.create()
     frame = Frame(job)
     schema = frame.spark_schema  # also finds whatever is wrong with types
     if isinstance(events, ParquetEvents):
@@ -85,7 +94,7 @@ def shared_windows(
     else:
         names = job.schema.names if max_ahead is None else [*job.schema.names, AHEAD]
         needed = events.select(*(F.col(quoted(n)).alias(str(i)) for i, n in enumerate(names)))
-        blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming), CUT_SCHEMA)
+        blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming or job.history is not None), CUT_SCHEMA)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
     outcome = blocks.groupBy("bucket").transformWithStateInPandas(
@@ -170,7 +179,7 @@ def _remaining(frame: Frame) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
                 log = bucket["log"] or ()
                 operator = restored(frame.before(bucket["fingerprint"]), bucket["snapshot"], log)
                 state.check_whole(bucket["base"], bucket["snapshot"], log, bucket["token"])
-                operator.change_queries(frame.job.queries)
+                operator.change_queries(frame.job.all_queries)
                 for rows in finish(frame, operator):
                     yield from batches(rows)
 
@@ -184,7 +193,8 @@ def _finished(frame: Frame) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
         table = pa.Table.from_batches(list(given))
         order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("number", "ascending")])
         blocks = (block.as_buffer() for block in table["block"].take(order))
-        for rows in finish(frame, frame.job.operator(), blocks):
+        label = table["bucket"][0].as_py()
+        for rows in finish(frame, frame.job.operator(), blocks, labels(frame.job.buckets).index(label)):
             yield from batches(rows)
 
     return finish_bucket

@@ -22,6 +22,7 @@ from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
 from windlass.spark import state
 from windlass.spark.blocks import packed
+from windlass.spark.buckets import labels
 from windlass.spark.frame import Frame
 from windlass.spark.merge import Step, change, restored, step
 
@@ -80,7 +81,10 @@ class Processor(StatefulProcessor):
             token, base = bytes(token), bytes(base)
             if bytes(seal) != state.seal(token, base, known, before, timer, log, size):
                 raise CorruptSnapshot(f"the state is damaged: the head of bucket {label} does not match its seal")
+        keeper = self.frame.job.keeper
         if not blocks and head is not None and before == watermark:
+            if keeper is not None:
+                keeper.write_nothing(self._bucket(label), watermark)
             return
         operator = _kept.take((fingerprint, label), token)
         if operator is None:
@@ -90,6 +94,8 @@ class Processor(StatefulProcessor):
             change(self.frame.job, operator, milliseconds)
         counted = operator.counters
         done = step(self.frame, operator, blocks, watermark)
+        if keeper is not None:
+            keeper.write(self._bucket(label), done.results, watermark)
         written = state.encode_step(blocks, watermark)
         token = state.token_after(token, written)
         log += len(written)
@@ -106,6 +112,9 @@ class Processor(StatefulProcessor):
         self.head.update((state.VERSION, token, base, fingerprint, watermark, timer, log, size, seal))
         _kept.put((fingerprint, label), token, operator)
         yield self._output(done, counted, operator, log + size, milliseconds)
+
+    def _bucket(self, label: int) -> int:
+        return labels(self.frame.job.buckets).index(label)
 
     def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:
         snapshot = self.snapshot.get() if size else None

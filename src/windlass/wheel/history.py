@@ -1,0 +1,240 @@
+"""The history of a stream: aggregates of any range of its past, by key, as fresh as the watermark of its job.
+
+    history = windlass.History("history/")
+    history.query("2024-05-01", "2024-05-02", aggregate="sum(fare)", key="JFK")
+
+The slots on disk become a wheel for each aggregate, when it is first asked about; `refresh` takes what came since.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windlass.aggregates import evaluation
+from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.partials import unpacked
+from windlass.aggregates.values import to_arrow
+from windlass.errors import InvalidArgument, UnknownColumn
+from windlass.wheel.contents import Cells, Contents, assemble, combined
+from windlass.wheel.history_files import HistoryFiles, Kept, newest
+from windlass.wheel.wheel import Wheel
+
+__all__ = ["History"]
+
+Array = np.ndarray[Any, Any]
+_TRIES = 5
+
+
+class History:
+    """What a job keeps under a path. One process writes it, any number read it.
+
+    `aggregates` are those with functions of your own, if it keeps any: these are not on disk.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, aggregates: Sequence[Aggregate] = ()) -> None:
+        self._files = HistoryFiles(path)
+        self._kept: Kept = self._files.kept(aggregates)
+        self._read: dict[tuple[int, int, int], tuple[pa.Table, int | None]] = {}
+        self._slots: pa.Table | None = None
+        self._watermark: int | None = None
+        self._wheels: dict[str, Wheel] = {}
+        self.refresh()
+
+    # ------------------------------------------------------------------ what there is
+
+    def refresh(self) -> bool:
+        """Take what was written since; whether there was anything."""
+        for attempt in range(_TRIES):
+            names = self._files.complete(self._kept.buckets)
+            if set(names) == set(self._read):
+                return False
+            try:
+                self._read = {name: self._read.get(name) or self._files.read(name) for name in names}
+                break
+            except FileNotFoundError:  # put together with others, since we looked
+                if attempt == _TRIES - 1:
+                    raise
+                time.sleep(0.05)
+        marks = [mark for _, mark in self._read.values() if mark is not None]
+        self._watermark = max(marks) if marks else None
+        self._slots, self._wheels = None, {}
+        return True
+
+    @property
+    def aggregates(self) -> list[str]:
+        return [a.output_name for a in self._kept.aggregates]
+
+    @property
+    def key(self) -> list[str]:
+        """The names of the key columns."""
+        return list(self._kept.key.names)
+
+    @property
+    def tick(self) -> int:
+        """The length of a slot, in the unit of the stream's times."""
+        return self._kept.tick
+
+    @property
+    def watermark(self) -> Any:
+        """Up to where the past is complete; None before there is one."""
+        if self._watermark is None or pa.types.is_integer(self._kept.time):
+            return self._watermark
+        return pa.scalar(self._watermark, self._kept.time).as_py()
+
+    def slots(self, every: int | None = None) -> pa.Table:
+        """All slots that are complete: key columns, start, end, and the answer of each aggregate over the slot; or of
+        slots rolled up to `every` so much time, a multiple of the tick."""
+        kept = self._kept
+        ticks, rest = divmod(kept.tick if every is None else every, kept.tick)
+        if rest or ticks < 1:
+            raise InvalidArgument(f"{every} is not a multiple of the tick, which is {kept.tick}")
+        table = self._table()
+        upto = (self._watermark or 0) // (kept.tick * ticks) * ticks
+        table = table.filter(pc.less(table["slot"], upto))
+        places, keys = self._places(table)
+        slot = table["slot"].to_numpy() // ticks
+        distinct, of = np.unique(np.column_stack([slot, places]), axis=0, return_inverse=True)
+        bounds = [
+            to_arrow(np.ascontiguousarray((distinct[:, 0] + i) * ticks * kept.tick), None, pa.int64()).cast(kept.time)
+            for i in (0, 1)
+        ]
+        first = np.zeros(len(distinct), np.int64)
+        first[of.reshape(-1)] = np.arange(len(slot))
+        columns = [table[name].take(to_arrow(first, None, pa.int64())) for name in self.key]
+        names = [*self.key, "start", "end"]
+        for i, a in enumerate(kept.aggregates):
+            columns.append(_rolled(a, kept, table[str(i)].combine_chunks(), of.reshape(-1), len(distinct)))
+            names.append(a.output_name)
+        return pa.Table.from_arrays([*columns[: len(self.key)], *bounds, *columns[len(self.key) :]], names)
+
+    def __len__(self) -> int:
+        """How many slots there are, of all keys."""
+        return int(self._table().num_rows)
+
+    def __repr__(self) -> str:
+        by = f" by {', '.join(self.key)}" if self.key else ""
+        return f"<History {', '.join(self.aggregates)}{by}: {len(self):,} slots up to {self.watermark}>"
+
+    # ------------------------------------------------------------------ asking
+
+    def wheel(self, aggregate: str | None = None) -> Wheel:
+        """The wheel of an aggregate, with all that can be asked of one."""
+        a = self._chosen(aggregate)
+        if a.output_name not in self._wheels:
+            self._wheels[a.output_name] = self._made(a)
+        return self._wheels[a.output_name]
+
+    def query(self, start: Any, end: Any, *, aggregate: str | None = None, key: Any = None, keys: Any = None) -> Any:
+        """The answer over [start, end), of all keys, of one or of some; None if there is no event."""
+        return self.wheel(aggregate).query(start, end, key=key, keys=keys)
+
+    def query_many(
+        self, starts: Any, ends: Any, *, aggregate: str | None = None, key: Any = None, keys: Any = None
+    ) -> pa.Array:
+        return self.wheel(aggregate).query_many(starts, ends, key=key, keys=keys)
+
+    def group_by(self, start: Any, end: Any, every: Any, *, aggregate: str | None = None, **options: Any) -> pa.Table:
+        """The answers over the groups of [start, end): hours, days, months of a time zone, …"""
+        return self.wheel(aggregate).group_by(start, end, every, **options)
+
+    def by_key(self, start: Any, end: Any, *, aggregate: str | None = None) -> pa.Table:
+        """The answers over [start, end), of each key by itself."""
+        return self.wheel(aggregate).by_key(start, end)
+
+    # ------------------------------------------------------------------ from slots to wheels
+
+    def _chosen(self, name: str | None) -> Aggregate:
+        kept = self._kept.aggregates
+        if name is None:
+            if len(kept) > 1:
+                raise InvalidArgument(f"say which aggregate: {self.aggregates}")
+            return kept[0]
+        for a in kept:
+            if a.output_name == name:
+                return a
+        raise UnknownColumn(f"this history keeps {self.aggregates}, not {name!r}")
+
+    def _table(self) -> pa.Table:
+        if self._slots is None:
+            read = [table for table, _ in self._read.values()]
+            self._slots = newest(pa.concat_tables(read), self.key) if read else self._nothing()
+        return self._slots
+
+    def _nothing(self) -> pa.Table:
+        fields = [*self._kept.key, ("slot", pa.int64()), ("version", pa.int64())]
+        for i, a in enumerate(self._kept.aggregates):
+            m = a.monoid(self._kept.values(a), nullable=False)
+            fields.append((str(i), pa.struct([(f.name, pa.int64()) for f in m.fields])))
+        return pa.schema(fields).empty_table()
+
+    def _made(self, a: Aggregate) -> Wheel:
+        kept, table = self._kept, self._table()
+        plain = pa.types.is_integer(kept.time)
+        slot = table["slot"].to_numpy()
+        start = int(slot.min()) if len(slot) else 0
+        upto = max(start, (self._watermark or 0) // kept.tick)
+        begin: Any = start * kept.tick if plain else np.datetime64(start * kept.tick, "us")
+        wheel = Wheel(a, begin, tick=kept.tick, keys=bool(self.key), unit="us")
+        wheel._bind(kept.values(a))
+        m = wheel._bound
+        struct = table[str(self.aggregates.index(a.output_name))].combine_chunks()
+        there = np.flatnonzero(struct.is_valid().to_numpy(zero_copy_only=False) & (slot < upto))
+        places, keys = self._places(table)
+        chosen = struct.take(to_arrow(there, None, pa.int64()))
+        partials = tuple(unpacked(chosen.field(i), field) for i, field in enumerate(m.fields))
+        cells = Cells(slot[there], places[there], partials)
+        levels, totals = [], []
+        sizes = [level.ticks for level in wheel.levels]
+        for l, size in enumerate(sizes):
+            rolled = combined(m, [cells._replace(slots=cells.slots // size)])
+            whole = rolled.where(rolled.slots < upto // size)
+            levels.append(whole)
+            last = l + 1 == len(sizes)
+            first = start // size if last else max(upto // sizes[l + 1] * (sizes[l + 1] // size), start // size)
+            rotation = whole.where(whole.slots >= first)
+            totals.append(rotation._replace(slots=np.full(len(rotation.slots), l, np.int64)))
+        oldest = tuple(start // size for size in sizes)
+        ahead = cells.where(np.zeros(len(cells.slots), np.bool_))
+        first = int(cells.slots.min()) if len(cells.slots) else start
+        contents = Contents(
+            start, upto, first, (), oldest, tuple(levels), combined(m, totals), ahead, keys if self.key else None
+        )
+        assemble(wheel, contents)
+        return wheel
+
+    def _places(self, table: pa.Table) -> tuple[Array, tuple[Any, ...] | None]:
+        """The place of each row's key, and the keys: values, or tuples of them if there are several columns."""
+        if not self.key:
+            return np.zeros(table.num_rows, np.int64), None
+        if len(self.key) == 1:
+            encoded = table[self.key[0]].combine_chunks().dictionary_encode(null_encoding="encode")
+            return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
+        found: dict[Any, int] = {}
+        columns = [table[name].to_pylist() for name in self.key]
+        places = np.fromiter(
+            (found.setdefault(row, len(found)) for row in zip(*columns, strict=True)), np.int64, table.num_rows
+        )
+        return places, tuple(found)
+
+
+def _rolled(a: Aggregate, kept: Kept, struct: pa.StructArray, of: Array, groups: int) -> pa.Array:
+    """The answer over each group of slots; null where there is no value in any of them."""
+    m = a.monoid(kept.values(a), nullable=False)
+    there = np.flatnonzero(struct.is_valid().to_numpy(zero_copy_only=False))
+    chosen = struct.take(to_arrow(there, None, pa.int64()))
+    partials = tuple(unpacked(chosen.field(i), field) for i, field in enumerate(m.fields))
+    rolled = combined(m, [Cells(of[there], np.zeros(len(there), np.int64), partials)])
+    answers = evaluation.empty_answers(m, len(rolled.slots))
+    if len(rolled.slots):
+        evaluation.lower_many(m, rolled.partials, answers)
+    places = np.full(groups, -1, np.int64)
+    places[rolled.slots] = np.arange(len(rolled.slots))
+    index = pa.array(places, mask=places < 0)
+    return evaluation.finish(m, answers).take(index)

@@ -1,0 +1,74 @@
+"""The keys of a wheel: values of any hashable type, each with a place in the vector that every slot is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.values import column
+from windlass.errors import InvalidArgument, UnknownColumn, WrongType
+
+Array = np.ndarray[Any, Any]
+
+
+class Keys:
+    """Key values and their places, in the order in which they came."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self.places: dict[Any, int] = {}
+        for value in values:
+            self.places.setdefault(value, len(self.places))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Any:
+        return iter(self.places)
+
+    def encode(self, data: Any, n: int) -> tuple[Array, list[Any]]:
+        """The places of a column of keys, and the keys among them that are new: these count on from the last."""
+        read = column(data)
+        if len(read) != n:
+            raise InvalidArgument(f"there are {len(read)} keys for {n} events; give one for each")
+        if read.valid is not None:
+            raise InvalidArgument(f"the key in row {int(np.argmin(read.valid))} is null; every event needs a key")
+        if read.values.dtype == np.float64:
+            raise WrongType("keys cannot be floats: equal keys must be equal bit by bit; give integers or text")
+        distinct, inverse = _distinct(read.values)
+        new: list[Any] = []
+        places = np.empty(len(distinct), np.int64)
+        for i, value in enumerate(distinct):
+            place = self.places.get(value)
+            if place is None:
+                place = len(self.places) + len(new)
+                new.append(value)
+            places[i] = place
+        return places[inverse], new
+
+    def place(self, key: Any) -> int:
+        found = self.places.get(key)
+        if found is None:
+            raise UnknownColumn(f"there is no key {key!r}; the wheel has {len(self)} keys")
+        return found
+
+    def to_arrow(self) -> pa.Array:
+        return pa.array(list(self.places))
+
+
+def _distinct(values: Array) -> tuple[list[Any], Array]:
+    if values.dtype == object:
+        encoded = pa.array(values.tolist()).dictionary_encode()
+        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    if len(values) and values.dtype != np.bool_:
+        low, high = int(values.min()), int(values.max())
+        if high - low < 4 * len(values) + 1024:  # a table of them is smaller than sorting
+            shifted = (values - low).astype(np.int64)
+            present = np.zeros(high - low + 1, np.bool_)
+            present[shifted] = True
+            rank = np.cumsum(present) - 1
+            return (np.flatnonzero(present) + low).tolist(), rank[shifted]
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return distinct.tolist(), inverse

@@ -1,0 +1,208 @@
+"""One writes, many read: readers in other threads, and in other processes through shared memory (µWheel 3.2).
+
+Rows below the watermark never change, so readers share them with the writer and need no lock. What does change, the header and the totals, is
+small. In one process the writer publishes a copy of it with one assignment. Between processes it lies in a control file, twice guarded:
+
+    control   sequence │ generation │ length │ checksum │ header, gaps in use, totals, flags, keys
+              └ odd while the writer is at it: a reader that sees it change, or an odd one, looks again (a seqlock)
+    slots.g   the arrays of generation g, mapped by all; a layout that has to grow makes file g + 1 and unlinks the old one,
+              which stays mapped where it is in use
+
+A reader never makes the writer wait, and the writer never waits for readers. A reader is always at one watermark; `refresh` takes it to the newest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import threading
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.monoid import Monoid
+from windlass.errors import CorruptSnapshot, InvalidArgument, UnsupportedAggregate
+from windlass.wheel import settings
+from windlass.wheel.keys import Keys
+from windlass.wheel.packing import Packed
+from windlass.wheel.plans import INVERTIBLE
+from windlass.wheel.reading import Readable, View
+from windlass.wheel.slots import GAPS, WIDTH, Memory
+
+if TYPE_CHECKING:
+    from windlass.wheel.wheel import Wheel
+
+Array = np.ndarray[Any, Any]
+
+SEQUENCE, GENERATION, LENGTH, CHECKSUM = range(4)
+_CONTROL, _GUARD = "control", 4  # words before the state
+_MOST = 1 << 24  # bytes of state: a sparse file, of which only what is written takes room
+_PATIENCE = 10_000  # times a reader looks again
+
+
+class Reader(Readable):
+    """Asks a wheel from another thread of its process. It always sees the newest watermark."""
+
+    def __init__(self, wheel: Wheel) -> None:
+        self._wheel = wheel
+        self.aggregate, self.clock, self.levels, self.keys = wheel.aggregate, wheel.clock, wheel.levels, wheel.keys
+        self._set_up(wheel.hints, wheel.simd_threshold, bool(wheel._options[INVERTIBLE]))
+
+    def _look(self) -> tuple[Monoid | None, View, tuple[Packed, ...]]:
+        self._options[INVERTIBLE] = self._wheel._options[INVERTIBLE]
+        return self._wheel._published
+
+
+class Publisher(Memory):
+    """The writer's side of shared memory: allocates arrays in files, and publishes states of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.generation, self.sequence = path, 0, 0
+        path.mkdir(parents=True, exist_ok=True)
+        self._arrays: list[tuple[str, int, Array]] = []
+        self._offset = 0
+        self._file: Any = None
+        with (path / _CONTROL).open("w+b") as file:
+            file.truncate(_MOST)
+            self._control = mmap.mmap(file.fileno(), _MOST)
+        self._words = np.frombuffer(self._control, np.int64)
+        self._fence = threading.Lock()
+
+    def begin(self) -> None:
+        """A layout begins: its arrays go to the file of the next generation."""
+        path = self.path / f"slots.{self.generation + 1}"
+        if self._file is not None:  # one that nobody has seen; it stays mapped as long as it is copied from
+            self._file.close()
+            path.unlink()
+        self._file = path.open("w+b")
+        self._offset, self._arrays = 0, []
+
+    def __call__(self, slots: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Array:
+        if dtype == object:
+            raise UnsupportedAggregate("partials that are Python objects cannot be shared between processes")
+        count = slots * int(np.prod(shape, dtype=np.int64))
+        size = max(1, -(-count * dtype.itemsize // mmap.ALLOCATIONGRANULARITY)) * mmap.ALLOCATIONGRANULARITY
+        self._file.truncate(self._offset + size)
+        mapped = mmap.mmap(self._file.fileno(), size, offset=self._offset)
+        array = np.frombuffer(mapped, dtype, count).reshape((slots, *shape))
+        self._arrays.append((dtype.str, self._offset, array))
+        self._offset += size
+        return array
+
+    def publish(self, wheel: Wheel) -> None:
+        """Let other processes see the state."""
+        slots = wheel._slots
+        is_new = self._file is not None
+        if is_new:
+            self._file.close()
+            self._file = None
+            self.generation += 1
+        gaps = slots.gaps[: int(slots.header[GAPS])]
+        keys = json.dumps(list(wheel.keys) if wheel.keys is not None else None).encode()
+        described = [[dtype, offset, list(array.shape)] for dtype, offset, array in self._arrays]
+        head = json.dumps({"arrays": described, "gaps": list(gaps.shape), "keys": len(keys)}).encode()
+        parts = [head, slots.header.tobytes(), gaps.tobytes(), *(c.tobytes() for c in slots.totals), slots.some.tobytes(), keys]
+        body = len(head).to_bytes(8, "little") + b"".join(parts)
+        at = 8 * _GUARD
+        if at + len(body) > _MOST:
+            raise InvalidArgument(f"the state has {len(body)} bytes besides its slots, too many to share: most are gaps or keys")
+        self.sequence += 1
+        with self._fence:  # a full barrier: rows before the sequence, the sequence before the state
+            self._words[SEQUENCE] = self.sequence
+        self._control[at : at + len(body)] = body
+        self._words[GENERATION], self._words[LENGTH], self._words[CHECKSUM] = self.generation, len(body), zlib.crc32(body)
+        self.sequence += 1
+        with self._fence:
+            self._words[SEQUENCE] = self.sequence
+        if is_new and self.generation > 1:
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / f"slots.{self.generation - 1}").unlink()
+
+    def close(self) -> None:
+        for name in (_CONTROL, f"slots.{self.generation}"):
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / name).unlink()
+
+
+class SharedReader(Readable):
+    """Asks, from another process, a wheel that its writer shares under a path."""
+
+    def __init__(self, path: str | os.PathLike[str], aggregate: Aggregate) -> None:
+        self.path = Path(path)
+        if not (self.path / _CONTROL).exists():
+            raise InvalidArgument(f"no wheel is shared under {self.path}; the writer calls share({str(self.path)!r}) first")
+        self.settings = settings.read(self.path, aggregate)
+        self.aggregate, self.clock, self.levels = aggregate, self.settings.clock, self.settings.levels
+        self.keys = Keys() if self.settings.keyed else None
+        self._set_up(self.settings.hints, self.settings.simd_threshold, self.settings.subtracts)
+        with (self.path / _CONTROL).open("rb") as file:
+            self._control = mmap.mmap(file.fileno(), _MOST, access=mmap.ACCESS_READ)
+        self._words = np.frombuffer(self._control, np.int64)
+        self._generation, self._arrays = -1, ()
+        self._fence = threading.Lock()
+        self.refresh()
+
+    def refresh(self) -> SharedReader:
+        """See the newest watermark."""
+        for _ in range(_PATIENCE):
+            with self._fence:
+                before = int(self._words[SEQUENCE])
+            if before & 1 or before == 0:
+                os.sched_yield() if hasattr(os, "sched_yield") else None
+                continue
+            generation, length, checksum = (int(self._words[k]) for k in (GENERATION, LENGTH, CHECKSUM))
+            if not 0 <= length <= _MOST - 8 * _GUARD:
+                continue
+            body = self._control[8 * _GUARD : 8 * _GUARD + length]
+            with self._fence:
+                after = int(self._words[SEQUENCE])
+            if before != after or zlib.crc32(body) != checksum:
+                continue
+            with contextlib.suppress(FileNotFoundError):  # a new generation has come meanwhile
+                self._state = self._decode(body, generation)
+                return self
+        raise CorruptSnapshot(f"the writer of {self.path} stopped in the middle of a state; it has to share again")
+
+    def _decode(self, body: bytes, generation: int) -> tuple[Monoid | None, View, tuple[Packed, ...]]:
+        m = self.settings.monoid
+        at = 8 + int.from_bytes(body[:8], "little")
+        head = json.loads(body[8:at])
+        if generation != self._generation:
+            self._arrays = self._map(head["arrays"], generation)
+            self._generation = generation
+
+        def take(dtype: Any, shape: tuple[int, ...]) -> Array:
+            nonlocal at
+            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            found = np.frombuffer(body, dtype, int(np.prod(shape, dtype=np.int64)), at).reshape(shape).copy()
+            at += size
+            return found
+
+        header = take(np.int64, (self.settings.header_length,))
+        gaps = take(np.int64, tuple(head["gaps"]))
+        cells = len(self.levels) * int(header[WIDTH])
+        totals = tuple(take(field.dtype, (cells, *field.shape)) for field in m.fields)
+        some = take(np.bool_, (cells,))
+        if self.keys is not None:
+            self.keys = Keys(json.loads(body[at:]))
+        fields = len(m.fields)
+        columns = self._arrays[:fields]
+        prefix = self._arrays[fields:-1] or columns
+        return m, (columns, prefix, self._arrays[-1], header, gaps, totals, some), ()
+
+    def _map(self, described: list[Any], generation: int) -> tuple[Array, ...]:
+        # Writable, although nothing is written: compiled code takes arrays that are read-only for another type.
+        with (self.path / f"slots.{generation}").open("r+b") as file:
+            whole = mmap.mmap(file.fileno(), 0)
+        return tuple(
+            np.frombuffer(whole, dtype, int(np.prod(shape, dtype=np.int64)), offset).reshape(shape)
+            for dtype, offset, shape in described
+        )
+
+    def _look(self) -> tuple[Monoid | None, View, tuple[Packed, ...]]:
+        return self._state

@@ -1,0 +1,108 @@
+"""save and open: a wheel in a directory, by the slots that are new since it was last there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.monoid import Monoid
+from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.wheel import settings
+from windlass.wheel.contents import Cells, Contents, assemble, contents
+from windlass.wheel.files import Directory, Form, partials_from_arrow, partials_to_arrow
+from windlass.wheel.slots import NEXT
+
+if TYPE_CHECKING:
+    from windlass.wheel.wheel import Wheel
+
+_TOTAL, _AHEAD = -1, -2  # as levels, in the table of the state
+
+
+def save(w: Wheel, path: str | os.PathLike[str], form: Form) -> int:
+    """Write what is new; gives the number of the commit."""
+    if w._monoid is None:
+        raise InvalidArgument(
+            "a wheel that has seen no event and was given no dtype cannot be saved: its types are unknown"
+        )
+    w._flush()
+    directory = Directory(path)
+    known, commits = w._saved.get(str(Path(path).resolve())), directory.commits
+    if commits and (known is None or known[0] != commits[-1]):
+        raise InvalidArgument(
+            f"{path} holds another wheel, or a later state of this one; save to a directory of its own"
+        )
+    number = commits[-1] + 1 if commits else 0
+    if not commits:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        settings.write(Path(path), w)
+    c = contents(w, None if known is None else known[1])
+    m, keyed = w._bound, w.keys is not None
+    slots = {l: _table(m, cells, keyed, number) for l, cells in enumerate(c.levels) if len(cells.slots)}
+    state = pa.concat_tables(
+        [_table(m, cells, True, level) for level, cells in ((_TOTAL, c.totals), (_AHEAD, c.ahead))]
+    )
+    directory.commit(
+        number,
+        slots,
+        state,
+        form,
+        watermark=c.watermark,
+        start=c.start,
+        first=c.first,
+        oldest=list(c.oldest),
+        gaps=[list(gap) for gap in c.gaps],
+        keys=None if c.keys is None else list(c.keys),
+        late=w.late,
+    )
+    w._saved[str(Path(path).resolve())] = number, tuple(w._slots.get(l, NEXT) for l in range(len(w.levels)))
+    return number
+
+
+def restore(path: str | os.PathLike[str], aggregate: Aggregate, memory_map: bool) -> Wheel:
+    """A wheel as it was saved last."""
+    from windlass.wheel.wheel import Wheel
+
+    found = settings.read(Path(path), aggregate)
+    tables, state, manifest = Directory(path).read(memory_map)
+    if state is None:
+        raise CorruptSnapshot(f"{path} has no manifest, so nothing was ever saved there")
+    m = found.monoid
+    w = Wheel._from_settings(found)
+    nothing = _cells(m, state.slice(0, 0), found.keyed)
+    levels = tuple(_cells(m, tables[l], found.keyed) if l in tables else nothing for l in range(len(w.levels)))
+    kind = state["version"].to_numpy()
+    assemble(
+        w,
+        Contents(
+            manifest["start"],
+            manifest["watermark"],
+            manifest["first"],
+            tuple((a, b) for a, b in manifest["gaps"]),
+            tuple(manifest["oldest"]),
+            levels,
+            *(_cells(m, state.filter(pa.array(kind == level)), True) for level in (_TOTAL, _AHEAD)),
+            None if manifest["keys"] is None else tuple(manifest["keys"]),
+        ),
+    )
+    w.late = manifest["late"]
+    w._saved[str(Path(path).resolve())] = manifest["number"], tuple(w._slots.get(l, NEXT) for l in range(len(w.levels)))
+    return w
+
+
+def _table(m: Monoid, cells: Cells, keyed: bool, version: int) -> pa.Table:
+    columns: dict[str, Any] = {"slot": pa.array(cells.slots.astype(np.int64))}
+    if keyed:
+        columns["key"] = pa.array(cells.keys.astype(np.int64))
+    columns["version"] = pa.array(np.full(len(cells.slots), version, np.int64))
+    return pa.table(columns | partials_to_arrow(m, cells.partials))
+
+
+def _cells(m: Monoid, table: pa.Table, keyed: bool) -> Cells:
+    slots = table["slot"].to_numpy()
+    keys = table["key"].to_numpy() if keyed else np.zeros(len(slots), np.int64)
+    return Cells(slots, keys, partials_from_arrow(m, table))

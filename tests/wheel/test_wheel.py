@@ -1,0 +1,175 @@
+"""A wheel against brute force: any order of calls, any hierarchy, any retention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.wheel.oracle import FOLDS, Model, same
+from windlass import agg
+from windlass.errors import Unanswerable
+from windlass.wheel.hierarchy import Level
+from windlass.wheel.wheel import Wheel
+
+NAMES = ("sum", "count", "min", "avg", "max")
+
+
+@st.composite
+def hierarchies(draw: Any) -> list[Level]:
+    sizes, size = [1], 1
+    for _ in range(draw(st.integers(0, 4))):
+        size *= draw(st.integers(2, 7))
+        sizes.append(size)
+    return sizes
+
+
+@st.composite
+def wheels(draw: Any) -> tuple[Wheel, Model]:
+    name = draw(st.sampled_from(NAMES))
+    tick = draw(st.sampled_from([1, 1, 3]))
+    start = draw(st.integers(-100, 100))
+    sizes = draw(hierarchies())
+    aggregate = getattr(agg, name)() if name != "count" else agg.count("x")
+    may_prefix = aggregate.invertible
+    levels = [
+        Level(
+            size * tick,
+            keep=draw(st.sampled_from(["keep", "keep", "drop", 1, 5, 50])),
+            prefix=may_prefix and draw(st.booleans()),
+        )
+        for size in sizes
+    ]
+    w = Wheel(
+        aggregate,
+        start,
+        tick=tick,
+        levels=levels,
+        write_ahead=draw(st.sampled_from([1, 3, 8, 64, 2000])),
+        hints=draw(st.booleans()),
+        simd_threshold=draw(st.sampled_from([0, 10, 1000])),
+        invertible=draw(st.sampled_from([None, False])) if not any(l.prefix for l in levels) else None,
+        dtype="int64",
+    )
+    return w, Model(start, tick, FOLDS[name])
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("insert"), st.lists(st.tuples(st.integers(-50, 50), st.integers(-5, 80)), max_size=12)),
+        st.tuples(st.just("one"), st.integers(-50, 50), st.integers(-5, 200)),
+        st.tuples(st.just("ingest"), st.lists(st.tuples(st.integers(-50, 50), st.integers(-5, 80)), max_size=30), st.integers(1, 5)),
+        st.tuples(st.just("far"), st.integers(-50, 50), st.integers(200, 100_000)),
+        st.tuples(st.just("advance"), st.sampled_from([0, 1, 2, 7, 30, 200])),
+        st.tuples(st.just("leap"), st.integers(1000, 60_000)),
+        st.tuples(st.just("window"), st.integers(1, 40), st.integers(1, 40)),
+        st.tuples(st.just("session"), st.integers(1, 20)),
+    ),
+    max_size=14,
+)
+
+
+class Driver:
+    """Does the same to a wheel and to its model, and compares."""
+
+    def __init__(self, w: Wheel, model: Model) -> None:
+        self.w, self.model = w, model
+        self.windows: list[tuple[str, int, int]] = []
+        self.sessions: list[tuple[str, int, int]] = []
+
+    def step(self, step: tuple[Any, ...]) -> None:
+        w, model = self.w, self.model
+        kind = step[0]
+        before = model.watermark
+        if kind in ("insert", "ingest"):
+            times = np.array([before + d for _, d in step[1]], np.int64)
+            values = np.array([v for v, _ in step[1]], np.int64)
+            if kind == "insert":
+                late = w.insert_many(values, times)
+                self.seen = max([self.seen, *times.tolist()])
+                assert late.tolist() == [i for i, (v, t) in enumerate(zip(values.tolist(), times.tolist(), strict=True)) if not model.insert(v, t)]
+                return
+            due = w.ingest(values, times, every=step[2])
+            late, since, seen = [], self.count, self.seen
+            for i, (v, t) in enumerate(zip(values.tolist(), times.tolist(), strict=True)):
+                if not model.insert(v, t):
+                    late.append(i)
+                seen, since = max(seen, t), since + 1
+                if since == step[2]:
+                    model.advance(seen)
+                    since = 0
+            self.seen, self.count = seen, since
+            assert due.late.tolist() == late
+            self.compare_due(due, before)
+        elif kind in ("one", "far"):
+            t = before + step[2]
+            assert w.insert(step[1], t) == model.insert(step[1], t)
+            self.seen = max(self.seen, t) if t >= before else self.seen
+        elif kind in ("advance", "leap"):
+            to = before + step[1]
+            due = w.advance_to(to)
+            model.advance(to)
+            self.compare_due(due, before)
+        elif kind == "window":
+            length, slide = max(step[1:]) * model.tick, min(step[1:]) * model.tick
+            label = f"w{len(self.windows)}"
+            w.window(length, slide, label=label)
+            self.windows.append((label, length, slide, before))
+        else:
+            label = f"s{len(self.sessions)}"
+            w.session(step[1] * model.tick, label=label)
+            self.sessions.append((label, step[1] * model.tick, before))
+
+    seen, count, every = -(2**60), 0, None  # of ingest: the latest time, events since the last watermark, and its pace
+
+    def compare_due(self, due: Any, before: int) -> None:
+        table = due.table.to_pydict()
+        value = self.w.aggregate.output_name
+        rows = list(zip(table["window"], table["start"], table["end"], table[value], strict=True))
+        for label, length, slide, _ in self.windows:
+            mine = [row[1:] for row in rows if row[0] == label]
+            expected = self.model.windows(length, slide, before)
+            assert [(a, b) for a, b, _ in mine] == [(a, b) for a, b, _ in expected], label
+            assert all(same(x[2], y[2]) for x, y in zip(mine, expected, strict=True)), (mine, expected)
+        for label, gap, since in self.sessions:
+            mine = [row[1:] for row in rows if row[0] == label]
+            expected = [s for s in self.model.sessions(gap, before) if s[0] >= since]
+            assert mine == expected or all(same(x[2], y[2]) for x, y in zip(mine, expected, strict=True)), (mine, expected)
+
+    def compare_ranges(self, ranges: list[tuple[int, int]]) -> None:
+        w, model = self.w, self.model
+        for start, end in ranges:
+            explained = w.explain(start, end)
+            try:
+                answer = w.query(start, end)
+            except Unanswerable:
+                assert explained.cost is None and all(c is None for c in explained.alternatives.values())
+                assert any(level.limit >= 0 for level in w.levels)
+                continue
+            assert same(answer, model.query(start, end)), (start, end, explained)
+            if not w.hints and explained.plan != "none":
+                assert explained.cost == min(c for c in explained.alternatives.values() if c is not None)
+
+
+@given(wheels(), STEPS, st.lists(st.tuples(st.integers(-20, 400), st.integers(0, 400)), max_size=12), st.data())
+@settings(suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
+def test_any_history(pair: Any, steps: Any, ranges: Any, data: Any) -> None:
+    w, model = pair
+    driver = Driver(w, model)
+    whole = all(level.limit < 0 for level in w.levels[:1])
+    for step in steps:
+        if step[0] in ("window", "session") and (model.watermark > model.start):
+            continue  # windows that are added later have tests of their own
+        if step[0] == "ingest" and driver.count and driver.every != step[2]:
+            continue  # one pace a stream
+        if step[0] == "ingest":
+            driver.every = step[2]
+        driver.step(step)
+        w.check_invariants()
+    tick = model.tick
+    shifted = [(model.watermark - a * tick, model.watermark - a * tick + b * tick) for a, b in ranges]
+    shifted.append((model.start, model.watermark))
+    driver.compare_ranges(shifted)
+    assert same(w.landmark(), model.query(-(2**61), 2**61))
