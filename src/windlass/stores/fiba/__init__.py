@@ -1,0 +1,3 @@
+from windlass.stores.fiba.store import ClassicBTree, FiBA
+
+__all__ = ["ClassicBTree", "FiBA"]

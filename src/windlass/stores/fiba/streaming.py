@@ -1,0 +1,2 @@
+class Streaming:
+    def __init__(self, store, size, length): pass
