@@ -45,15 +45,18 @@ def whole(tree: Any, pieces: Any) -> Any:
 
 
 def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any) -> Any:
-    """(node, i, n): append the pieces up to time t. The next entry is i of the node; what is left of it is done."""
+    """(node, i, n, met): append the pieces up to time t. The next entry is i of the node; what is left of it is done.
+    Whether t itself was met: the last piece is always an entry, never a subtree."""
     head, nodes, free = tree
     slot_column, child_column = slots_of(head), children_of(head)
+    met = False
     while True:
         head[VISITS] += 1
         entries, inner = at(nodes, node + ENTRIES), at(nodes, node + LEVEL) > 0
         lower = False
         while i < entries and at(nodes, node + TIMES + i) <= t and not lower:
             put(pieces, n, at(nodes, node + slot_column + i))
+            met = at(nodes, node + TIMES + i) == t
             n += 1
             i += 1
             if inner:
@@ -75,7 +78,7 @@ def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any) -> Any:
                     break
                 node = child
         elif i < entries or node == head[ROOT]:
-            return node, i, n
+            return node, i, n, met
         else:
             i = place_of(tree, at(nodes, node + PARENT), node)
             node = at(nodes, node + PARENT)

@@ -1,134 +1,43 @@
-"""The stores over a B-tree: FiBA, and the classic augmented B-tree as its baseline.
-
-A change is made in two steps. The first rearranges times and slots, is compiled once for all aggregates, and leaves a list
-of the nodes to repair. The second lifts the new events into their slots and repairs those nodes; it is compiled for
-the aggregate.
-"""
+"""The stores over a B-tree: FiBA, and the classic augmented B-tree as its baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from windlass import durations
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.evaluation import Events, answer, lifted
+from windlass.aggregates.evaluation import Events
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.errors import InvalidArgument
-from windlass.kernels import accessors, compiled
 from windlass.stores.bound import SMALLEST, Bound, count_of
 from windlass.stores.fiba import invariants, nodes
-from windlass.stores.fiba.eviction import evict, evict_up_to
-from windlass.stores.fiba.insertion import locate, take_in
-from windlass.stores.fiba.nodes import ARITY, HEIGHT, MERGES, MOVES, REPAIRS, SIZE, SPLITS, VISITS, at, put
-from windlass.stores.fiba.ranges import folding, walk, whole
-from windlass.stores.fiba.repair import repairing, settle
-from windlass.stores.fiba.search import down, start
-from windlass.stores.fiba.streaming import Streaming
+from windlass.stores.fiba.changing import (
+    Function,
+    change_kernel,
+    contains_step,
+    evict_step,
+    evict_up_to_step,
+    insert_step,
+    live_step,
+    machine_code,
+    query_kernel,
+    range_step,
+    repair_kernel,
+    whole_step,
+)
+from windlass.stores.fiba.nodes import HEIGHT, MERGES, MOVES, REPAIRS, SIZE, SPLITS, VISITS
+from windlass.stores.fiba.streaming import Scratch, stream_through
 from windlass.stores.fiba.times import GREATEST, LEAST, Times, time_of, times_of
 from windlass.stores.journal import Journal
 from windlass.stores.layout import Integers
 
-Function = Callable[..., Any]
-
 DEFAULT_ARITY, MOST_ARITY = 8, 64
 _NOTHING: Events = ((), np.zeros(0, np.bool_), 0)
 _AS_THEY_ARE = np.zeros(0, np.int64)
-
-
-# ---------------------------------------------------------------------- first steps, for all aggregates
-
-
-def insert_step(tree: Any, times: Any, items: Any, slots: Any, gathered: Any, repairs: Any) -> Any:
-    take_in(tree, items, locate(tree, times, len(times), items, slots), gathered)
-    return 0, settle(tree, repairs)
-
-
-def evict_step(tree: Any, t: Any, repairs: Any) -> Any:
-    return int(evict(tree, t)), settle(tree, repairs)
-
-
-def evict_up_to_step(tree: Any, t: Any, repairs: Any) -> Any:
-    return evict_up_to(tree, t), settle(tree, repairs)
-
-
-def range_step(tree: Any, first: Any, last: Any, pieces: Any) -> Any:
-    node, i, found, bounded, bound = down(tree, start(tree, first), first)
-    node, i, n = walk(tree, node, i, last, pieces, 0)
-    return n
-
-
-def whole_step(tree: Any, pieces: Any) -> Any:
-    return whole(tree, pieces)
-
-
-def live_step(tree: Any, times: Any, slots: Any) -> Any:
-    """All times and slots in order."""
-    head, rows, free = tree
-    node, i, n = head[nodes.LEFT], 0, 0
-    slot_column, child_column = nodes.slots_of(head), nodes.children_of(head)
-    while n < head[SIZE]:
-        if i < at(rows, node + nodes.ENTRIES):
-            put(times, n, at(rows, node + nodes.TIMES + i))
-            put(slots, n, at(rows, node + slot_column + i))
-            n, i = n + 1, i + 1
-            while at(rows, node + nodes.LEVEL) > 0:
-                node = at(rows, node + child_column + i)
-                i = 0
-        else:
-            i = nodes.place_of(tree, at(rows, node + nodes.PARENT), node)
-            node = at(rows, node + nodes.PARENT)
-
-
-@cache
-def machine_code(step: Function) -> Function:
-    return compiled(step)
-
-
-# ---------------------------------------------------------------------- second steps, for one aggregate
-
-
-def change_kernel(m: Monoid) -> Function:
-    """Lift events into their slots, in the order given (empty: as they are), and repair."""
-    combine, lift_at, repair = m.combine, lifted(m), repairing(m)
-    load, store = accessors(m.fields)
-
-    def change(state: Any, events: Any, order: Any, slots: Any, repairs: Any, n: Any) -> Any:
-        head, rows, values, aggregates = state
-        for k in range(events[2]):
-            slot = at(slots, k)
-            x = lift_at(events, at(order, k) if len(order) > 0 else k)
-            if slot < 0:
-                store(values, ~slot, x)
-            else:
-                store(values, slot, combine(load(values, slot), x))
-        repair(head, rows, repairs, n, values, aggregates)
-
-    return change
-
-
-def repair_kernel(m: Monoid) -> Function:
-    repair = repairing(m)
-
-    def repair_only(state: Any, repairs: Any, n: Any) -> Any:
-        head, rows, values, aggregates = state
-        repair(head, rows, repairs, n, values, aggregates)
-
-    return repair_only
-
-
-def query_kernel(m: Monoid) -> Function:
-    fold, answer_at = folding(m), answer(m)
-
-    def query(state: Any, pieces: Any, n: Any, answers: Any) -> Any:
-        head, rows, values, aggregates = state
-        answer_at(answers, 0, fold(pieces, 0, n, values, aggregates))
-
-    return query
 
 
 # ---------------------------------------------------------------------- the stores
@@ -187,7 +96,7 @@ class BTree(Bound):
             pieces = np.empty(3, np.int64)
             n = machine_code(whole_step)(self._tree, pieces)
         else:
-            pieces = np.empty(16 * self.min_arity * (self.height + 2), np.int64)
+            pieces = np.empty(self.pieces_at_most(1), np.int64)
             n = machine_code(range_step)(self._tree, max(first, oldest), last, pieces)
         if n == 0:
             return self._empty_answer()
@@ -211,8 +120,7 @@ class BTree(Bound):
     def __contains__(self, time: Any) -> bool:
         if len(self) == 0:
             return False
-        t, times = time_of(time), np.empty(1, np.int64)
-        return bool(machine_code(contains_step)(self._tree, t, times))
+        return bool(machine_code(contains_step)(self._tree, time_of(time)))
 
     def __iter__(self) -> Any:
         """The times, oldest first."""
@@ -265,7 +173,7 @@ class BTree(Bound):
             if len(ts) != events[2]:
                 raise InvalidArgument(f"got {len(ts)} times and {events[2]} values")
             answers = self._answers(events[2])
-            Streaming(self, size, length).run(ts, events, answers)
+            stream_through(self, ts, events, size, length, answers)
             return self._present(answers, arrow)
 
     # ------------------------------------------------------------------ steps
@@ -316,6 +224,11 @@ class BTree(Bound):
         """How many nodes a change of n events can touch: on each level, two an event and what a spine has."""
         return min((2 * n + 8) * (self.height + 4), len(self._nodes) // int(self._head[nodes.STRIDE]) + 1)
 
+    def pieces_at_most(self, ranges: int) -> int:
+        """How many pieces so many ranges next to each other can have: on each level, two nodes a range; or all."""
+        rows = len(self._nodes) // int(self._head[nodes.STRIDE])
+        return min(16 * self.min_arity * (self.height + 2) * ranges, len(self) + rows)
+
     def _kernel(self, make: Callable[[Monoid], Function]) -> Function:
         m = self._bound
         return evaluation.kernel(m, lambda: make(m), "fiba", make)
@@ -357,6 +270,7 @@ class BTree(Bound):
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
+        self._scratch = Scratch(monoid)
         self._running = monoid.allocate(0)
         self._header = np.zeros(1, np.int64)
         self._allocate_tree(max(SMALLEST, capacity))
@@ -450,20 +364,12 @@ class FiBA(BTree):
     fingers = True
     costs = "O(1) ⊕ in order, O(log d) at distance d; n partials and n / min_arity"
 
-    def _fluent(self) -> Self:
-        return self
-
 
 class ClassicBTree(BTree):
     """A B-tree that keeps in every node the aggregate of its subtree: O(log n) an event, wherever it falls."""
 
     fingers = False
     costs = "O(log n) ⊕ an event; n partials and n / min_arity"
-
-
-def contains_step(tree: Any, t: Any, times: Any) -> Any:
-    node, i, found, bounded, bound = down(tree, start(tree, t), t)
-    return found
 
 
 def is_ascending(ts: Times) -> bool:
@@ -489,6 +395,3 @@ def _longer(array: Integers, length: int) -> Integers:
 def _copied(old: Any, new: Any) -> Any:
     new[: len(old)] = old
     return new
-
-
-__all__ = ["ARITY", "BTree", "ClassicBTree", "FiBA"]

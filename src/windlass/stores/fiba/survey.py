@@ -1,0 +1,323 @@
+"""What a chunk of a stream will do to the window, found out before anything is changed: a plan for its answers.
+
+The chunk's events, sorted by time, cut what stays of the window into gaps, which do not change while the chunk runs, and
+runs, which grow at their end; all are leaves of a small binary tree (`answering`). In front of them is the zone: the
+oldest events of the window, as many as this chunk can evict, of which every suffix will be wanted.
+
+    window   │ z z z z z │ gap │ run │ gap │ run │          zone: each z goes as an event comes
+                           leaf  leaf  leaf  leaf           a run: events next to each other in time that came in this order
+
+So a chunk in order has two leaves, as has one whose events all come at the same distance; only as disorder
+grows there are more, up to two an event. None of this looks at a partial.
+
+A chunk whose events fall into the zone (disorder as deep as the window) is *deep*: its own events may be evicted again
+before it ends. Then every time in the zone is a leaf of its own, which is dropped when it goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.kernels import lowest_bit, unsigned
+from windlass.stores.fiba.nodes import (
+    ENTRIES,
+    LEFT,
+    LEVEL,
+    PARENT,
+    RIGHT,
+    SIZE,
+    TIMES,
+    at,
+    children_of,
+    place_of,
+    put,
+    slots_of,
+)
+from windlass.stores.fiba.ranges import walk
+from windlass.stores.fiba.times import GREATEST, LEAST
+
+ZONE, LEAVES, EVICTED, SURVIVORS = range(4)  # what a plan tells besides its arrays
+DIGITS = 10  # bits
+LATE = -1
+
+
+def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) -> Any:
+    """Events begin … begin + n - 1 by time, stable: their places, in `order`. Sorted by digits, least first."""
+    least = greatest = at(times, begin)
+    ascending = True
+    for k in range(n):
+        t = at(times, begin + k)
+        ascending &= k == 0 or at(times, begin + k - 1) <= t
+        least, greatest = min(least, t), max(greatest, t)
+        put(order, k, begin + k)
+    if ascending:
+        return True
+    span, shift = unsigned(greatest - least), 0
+    flipped = False
+    while shift < 64 and span >> unsigned(shift) != 0:
+        _pass(times, least, shift, other if flipped else order, order if flipped else other, n, counts)
+        shift += DIGITS
+        flipped = not flipped
+    if flipped:
+        for k in range(n):
+            put(order, k, at(other, k))
+    return False
+
+
+def _pass(times: Any, least: Any, shift: Any, given: Any, sorted_: Any, n: Any, counts: Any) -> Any:
+    digits = 1 << DIGITS
+    for d in range(digits):
+        put(counts, d, 0)
+    for k in range(n):
+        d = (unsigned(at(times, at(given, k)) - least) >> unsigned(shift)) & unsigned(digits - 1)
+        put(counts, d, at(counts, d) + 1)
+    total = 0
+    for d in range(digits):
+        count = at(counts, d)
+        put(counts, d, total)
+        total += count
+    for k in range(n):
+        event = at(given, k)
+        d = (unsigned(at(times, event) - least) >> unsigned(shift)) & unsigned(digits - 1)
+        put(sorted_, at(counts, d), event)
+        put(counts, d, at(counts, d) + 1)
+
+
+def older(tree: Any, t: Any) -> Any:
+    """How many times are up to t."""
+    head, nodes, free = tree
+    node, i, n = head[LEFT], 0, 0
+    child_column = children_of(head)
+    while n < head[SIZE]:
+        while i < at(nodes, node + ENTRIES) and at(nodes, node + LEVEL) == 0 and at(nodes, node + TIMES + i) <= t:
+            i += 1
+            n += 1
+        if n == head[SIZE] or (i < at(nodes, node + ENTRIES) and at(nodes, node + LEVEL) == 0):
+            return n
+        i = place_of(tree, at(nodes, node + PARENT), node)
+        node = at(nodes, node + PARENT)
+        while i == at(nodes, node + ENTRIES):
+            i = place_of(tree, at(nodes, node + PARENT), node)
+            node = at(nodes, node + PARENT)
+        if at(nodes, node + TIMES + i) > t:
+            return n
+        n += 1
+        node = at(nodes, node + child_column + i + 1)
+        while at(nodes, node + LEVEL) > 0:
+            node = at(nodes, node + child_column)
+        i = 0
+    return n
+
+
+def _enter_zone(tree: Any, zone: Any, slots: Any, count: Any) -> Any:
+    """(node, i): the next entry behind the oldest `count`, whose times and slots are written down."""
+    head, nodes, free = tree
+    slot_column, child_column = slots_of(head), children_of(head)
+    node, i, n = head[LEFT], 0, 0
+    while n < count:
+        if i < at(nodes, node + ENTRIES):
+            put(zone, n, at(nodes, node + TIMES + i))
+            put(slots, n, at(nodes, node + slot_column + i))
+            n += 1
+            i += 1
+            while at(nodes, node + LEVEL) > 0:
+                node = at(nodes, node + child_column + i)
+                i = 0
+        else:
+            i = place_of(tree, at(nodes, node + PARENT), node)
+            node = at(nodes, node + PARENT)
+    return node, i
+
+
+def plan(tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, out: Any) -> Any:
+    """Write the plan of events begin … begin + n - 1, sorted in `order`; `told[ZONE]` is how many the zone has. Returns
+    False if the chunk is deep: nothing is planned then."""
+    head, nodes, free = tree
+    order, ops, fronts, starts, pieces, zone, slots, told = out
+    count = told[ZONE]
+    node, i = _enter_zone(tree, zone, slots, count)
+    if at(times, at(order, 0)) <= _edge(times, order, n, span, newest, zone, count):
+        return False
+    finger = head[RIGHT]
+    at_end, youngest = head[SIZE] == count, at(nodes, finger + TIMES + at(nodes, finger + ENTRIES) - 1)
+    leaf, m, last, before = -1, 0, -1, LEAST  # `last`: the event whose run may go on
+    for k in range(n):
+        event = at(order, k)
+        t = at(times, event)
+        met = False
+        if not at_end:
+            gap, at_end = m, t > youngest
+            node, i, m, met = walk(tree, node, i, GREATEST if at_end else t, pieces, m)
+            met = met and not at_end
+            if m > gap:
+                leaf, last = _leaf(starts, leaf, gap), -1
+        if event < last or last < 0:
+            leaf = _leaf(starts, leaf, m)
+        last = event
+        put(ops, event - begin, leaf)
+        put(fronts, event - begin, 0 if met or (k > 0 and before == t) else 1)  # whether it brings a new time
+        before = t
+    if not at_end:
+        gap = m
+        node, i, m, met = walk(tree, node, i, GREATEST, pieces, m)
+        if m > gap:
+            leaf = _leaf(starts, leaf, gap)
+    told[LEAVES] = _leaf(starts, leaf, m)
+    size, front = head[SIZE], 0
+    for k in range(n):
+        if span > 0:
+            newest = max(newest, at(times, begin + k))
+            while front < count and _is_gone(at(zone, front), newest, span):
+                front += 1
+        elif at(fronts, k) == 1:
+            front += size == window
+            size += size < window
+        put(fronts, k, front)
+    told[EVICTED] = front
+    told[SURVIVORS] = n
+    return True
+
+
+def _leaf(starts: Any, leaf: Any, m: Any) -> Any:
+    put(starts, leaf + 1, m)
+    return leaf + 1
+
+
+def _is_gone(t: Any, newest: Any, span: Any) -> Any:
+    """Whether a window of this span has left a time behind."""
+    return newest >= LEAST + span and t <= newest - span
+
+
+def _edge(times: Any, order: Any, n: Any, span: Any, newest: Any, zone: Any, count: Any) -> Any:
+    """Up to which time an event of this chunk may be evicted before the chunk ends."""
+    edge = at(zone, count - 1) if count > 0 else LEAST
+    newest = max(newest, at(times, at(order, n - 1)))
+    return max(edge, newest - span) if span > 0 and newest >= LEAST + span else edge
+
+
+def plan_deep(
+    tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, out: Any, more: Any
+) -> Any:
+    """The plan of a deep chunk: every time of the zone is a leaf, and is dropped when it goes. What is left of the chunk
+    in the end stays in `order`."""
+    head, nodes, free = tree
+    order, ops, fronts, starts, pieces, zone, slots, told = out
+    drop_starts, drops, leaf_times, born, olds, bits = more
+    count = told[ZONE]
+    edge = _edge(times, order, n, span, newest, zone, count)
+    leaf, m, k, z = -1, 0, 0, 0
+    while z < count or (k < n and at(times, at(order, k)) <= edge):
+        t = at(times, at(order, k)) if k < n else at(zone, z)
+        t = min(t, at(zone, z)) if z < count else t
+        leaf = _leaf(starts, leaf, m)
+        if leaf & 31 == 0:
+            put(bits, leaf >> 5, 0)
+        put(leaf_times, leaf, t)
+        put(born, leaf, -1)
+        is_old = z < count and at(zone, z) == t
+        put(olds, leaf, is_old)
+        if is_old:
+            put(pieces, m, at(slots, z))
+            _flip(bits, leaf)
+            m += 1
+            z += 1
+        while k < n and at(times, at(order, k)) == t:
+            put(ops, at(order, k) - begin, leaf)
+            k += 1
+    zone_leaves, behind = leaf + 1, k
+    node, i = _enter_zone(tree, zone, slots, count)
+    last, before = -1, edge
+    for k in range(behind, n):
+        event = at(order, k)
+        t = at(times, event)
+        gap = m
+        node, i, m, met = walk(tree, node, i, t, pieces, m)
+        if m > gap:
+            leaf, last = _leaf(starts, leaf, gap), -1
+        if event < last or last < 0:
+            leaf = _leaf(starts, leaf, m)
+        last = event
+        put(ops, event - begin, leaf)
+        put(fronts, event - begin, 0 if met or (k > behind and before == t) else 1)
+        before = t
+    gap = m
+    node, i, m, met = walk(tree, node, i, GREATEST, pieces, m)
+    if m > gap:
+        leaf = _leaf(starts, leaf, gap)
+    told[LEAVES] = _leaf(starts, leaf, m)
+    _rehearse(times, begin, n, window, span, newest, zone_leaves, head[SIZE], out, more)
+    kept = 0
+    for k in range(n):  # what was dropped again does not reach the tree
+        event = at(order, k)
+        leaf = at(ops, event - begin)
+        if leaf >= zone_leaves or (leaf >= 0 and _is_set(bits, leaf) and event - begin >= at(born, leaf)):
+            put(order, kept, event)
+            kept += 1
+    told[SURVIVORS] = kept
+    told[ZONE] = 0  # its leaves stand for it
+
+
+def _rehearse(
+    times: Any,
+    begin: Any,
+    n: Any,
+    window: Any,
+    span: Any,
+    newest: Any,
+    zone_leaves: Any,
+    size: Any,
+    out: Any,
+    more: Any,
+) -> Any:
+    """Go through a deep chunk as its events come: which of them is late, and which leaf goes before which event."""
+    order, ops, fronts, starts, pieces, zone, slots, told = out
+    drop_starts, drops, leaf_times, born, olds, bits = more
+    d, lowest, evicted = 0, 0, 0
+    for k in range(n):
+        put(drop_starts, k, d)
+        leaf, t = at(ops, k), at(times, begin + k)
+        in_zone = leaf < zone_leaves
+        comes = not _is_set(bits, leaf) if in_zone else at(fronts, k) == 1
+        put(fronts, k, 0)
+        if span > 0 and _is_gone(t, newest, span):
+            put(ops, k, LATE)
+            continue
+        newest = max(newest, t)
+        full = span == 0 and comes and size == window
+        while full or span > 0:
+            lowest = _next_set(bits, lowest, zone_leaves)
+            if lowest == zone_leaves or (span > 0 and not _is_gone(at(leaf_times, lowest), newest, span)):
+                break
+            _flip(bits, lowest)
+            put(drops, d, lowest)
+            d += 1
+            evicted += at(olds, lowest)
+            put(olds, lowest, 0)
+            size -= 1
+            full = False
+        if comes:
+            size += 1
+            if in_zone:
+                _flip(bits, leaf)
+                put(born, leaf, k)
+                lowest = min(lowest, leaf)
+    put(drop_starts, n, d)
+    told[EVICTED] = evicted
+
+
+def _is_set(bits: Any, i: Any) -> Any:
+    return (at(bits, i >> 5) >> (i & 31)) & 1 == 1
+
+
+def _flip(bits: Any, i: Any) -> Any:
+    put(bits, i >> 5, at(bits, i >> 5) ^ (1 << (i & 31)))
+
+
+def _next_set(bits: Any, i: Any, n: Any) -> Any:
+    """The first bit that is set from i on; n if there is none."""
+    while i < n:
+        rest = at(bits, i >> 5) >> (i & 31)
+        if rest != 0:
+            return min(n, i + lowest_bit(rest))
+        i = (i | 31) + 1
+    return n
