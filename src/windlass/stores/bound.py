@@ -19,7 +19,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.input import read_columns
 from windlass.aggregates.monoid import Monoid
-from windlass.aggregates.values import OBJECT, ValueType, scalar, type_of, value_type
+from windlass.aggregates.values import FLOAT64, INT64, OBJECT, ValueType, scalar, type_of, value_type
 from windlass.errors import CorruptSnapshot, InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.kernels import CannotCompile
 from windlass.stores.journal import Journal
@@ -28,6 +28,7 @@ from windlass.stores.rounds import Function
 from windlass.stores.snapshot import pack, take_over
 
 SMALLEST, MOST = 16, 1 << 40  # events
+_NO_NULLS = np.zeros(0, np.bool_)
 
 
 class Bound(Layout):
@@ -37,6 +38,8 @@ class Bound(Layout):
     subtractable: ClassVar[bool] = False  # needs the aggregate's inverse
     needs_identity: ClassVar[bool] = False  # combines slots that hold no event
     layout: ClassVar[int] = 1  # raised when the meaning of a snapshot's arrays changes
+    _as_it_is: np.dtype[Any] | None = None  # the dtype of NumPy values that kernels take without conversion
+    _is_plain: bool = False  # the result column is the answer
 
     def __init__(
         self, aggregate: Aggregate, *, dtype: Any = None, nullable: bool | None = None, capacity: int | None = None
@@ -111,6 +114,12 @@ class Bound(Layout):
             types, nullable=nullable, subtractable=self.subtractable, identity=self.needs_identity
         )
         self._install(monoid, self._reserved)
+        # What needs no conversion is told now, as small batches would spend more time on finding out than on the events.
+        one = monoid.inputs[0] if len(monoid.inputs) == 1 and monoid.is_compiled and not monoid.nullable else None
+        natural = one is not None and one.dtype in (INT64, FLOAT64) and value_type(one.dtype) == one
+        self._as_it_is = np.dtype(one.dtype) if one is not None and natural else None
+        result, given = value_type(monoid.result), monoid.result_fields[0].dtype
+        self._is_plain = monoid.finish is None and result.dtype == given and result.is_number
 
     def _bind_to_values(self, values: Sequence[Any]) -> None:
         types = []
@@ -210,6 +219,8 @@ class Bound(Layout):
         return columns, np.array([not missing]), 1
 
     def _read(self, values: Any) -> tuple[Events, bool]:
+        if type(values) is np.ndarray and values.dtype is self._as_it_is and values.ndim == 1:
+            return ((np.ascontiguousarray(values),), _NO_NULLS, len(values)), False
         types = self._monoid.inputs if self._monoid is not None else None
         read = read_columns(self.aggregate, values, types)
         if self._monoid is None:
@@ -234,8 +245,7 @@ class Bound(Layout):
         columns, defined = answers
         if arrow:
             return self._finish(answers)
-        plain = m.finish is None and value_type(m.result).dtype == columns[0].dtype and value_type(m.result).is_number
-        if plain and (m.defined is None or bool(defined.all())):
+        if self._is_plain and (m.defined is None or bool(defined.all())):
             return columns[0]
         return self._finish(answers).to_numpy(zero_copy_only=False)
 

@@ -15,20 +15,18 @@ from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors, chooser
 from windlass.stores.fiba.nodes import at
 from windlass.stores.fiba.ranges import folding
-from windlass.stores.fiba.survey import LEAVES, ZONE
+from windlass.stores.fiba.survey import DEEP, LEAVES, ZONE
 
 
-def answer_kernel(m: Monoid) -> Any:
-    """`answer_chunk(state, events, begin, n, plan, suffixes, leaves, answers)`"""
+def answering(m: Monoid) -> Any:
+    """`answer_chunk(state, events, begin, n, out, more, partials, answers)`"""
     combine, identity = m.combine, m.identity
     load, store = accessors(m.fields)
     choose = chooser(m.fields)
     fold, lift_at, answer_at = folding(m), lifted(m), answer(m)
 
-    def grow(leaves: Any, width: Any, plan: Any, values: Any, aggregates: Any) -> Any:
-        """The leaves and all nodes above them."""
-        starts, pieces, told = plan[2], plan[3], plan[4]
-        n = at(told, LEAVES)
+    def grow(leaves: Any, width: Any, n: Any, starts: Any, pieces: Any, values: Any, aggregates: Any) -> Any:
+        """The n leaves and all nodes above them."""
         for leaf in range(width):
             if leaf < n and at(starts, leaf) < at(starts, leaf + 1):
                 store(leaves, width + leaf, fold(pieces, at(starts, leaf), at(starts, leaf + 1), values, aggregates))
@@ -56,10 +54,12 @@ def answer_kernel(m: Monoid) -> Any:
             store(leaves, node, x)
 
     def answer_chunk(
-        state: Any, events: Any, begin: Any, n: Any, plan: Any, suffixes: Any, leaves: Any, answers: Any
+        state: Any, events: Any, begin: Any, n: Any, out: Any, more: Any, partials: Any, answers: Any
     ) -> Any:
         head, rows, values, aggregates = state
-        ops, fronts, starts, pieces, told, slots, drop_starts, drops = plan
+        suffixes, leaves = partials
+        order, ops, fronts, starts, pieces, times, slots, told = out
+        drop_starts, drops = more[0], more[1]
         zone = at(told, ZONE)
         if zone > 0:
             x = load(values, at(slots, zone - 1))
@@ -70,8 +70,8 @@ def answer_kernel(m: Monoid) -> Any:
         width = 1
         while width < at(told, LEAVES):
             width *= 2
-        grow(leaves, width, plan, values, aggregates)
-        dropping = len(drop_starts) > 0
+        grow(leaves, width, at(told, LEAVES), starts, pieces, values, aggregates)
+        dropping = at(told, DEEP) != 0
         k = 0
         while k < n:
             leaf = at(ops, k)

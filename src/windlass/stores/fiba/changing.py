@@ -42,7 +42,7 @@ def evict_up_to_step(tree: Any, t: Any, repairs: Any) -> Any:
 
 def range_step(tree: Any, first: Any, last: Any, pieces: Any) -> Any:
     node, i, found, bounded, bound = down(tree, start(tree, first), first)
-    node, i, n, met = walk(tree, node, i, last, pieces, 0)
+    node, i, n, leaf, holder = walk(tree, node, i, last, pieces, 0, node)
     return n
 
 
@@ -81,23 +81,28 @@ def machine_code(step: Function) -> Function:
 # ---------------------------------------------------------------------- second steps, for one aggregate
 
 
-def change_kernel(m: Monoid) -> Function:
-    """Lift events into their slots, in the order given (empty: as they are), and repair."""
+def changing(m: Monoid) -> Function:
+    """`change(state, events, order, slots, n, repairs, count)`: lift n events, in the order given (empty: as they are),
+    into their slots, and repair."""
     combine, lift_at, repair = m.combine, lifted(m), repairing(m)
     load, store = accessors(m.fields)
 
-    def change(state: Any, events: Any, order: Any, slots: Any, repairs: Any, n: Any) -> Any:
+    def change(state: Any, events: Any, order: Any, slots: Any, n: Any, repairs: Any, count: Any) -> Any:
         head, rows, values, aggregates = state
-        for k in range(events[2]):
+        for k in range(n):
             slot = at(slots, k)
             x = lift_at(events, at(order, k) if len(order) > 0 else k)
             if slot < 0:
                 store(values, ~slot, x)
             else:
                 store(values, slot, combine(load(values, slot), x))
-        repair(head, rows, repairs, n, values, aggregates)
+        repair(head, rows, repairs, count, values, aggregates)
 
     return change
+
+
+def change_kernel(m: Monoid) -> Function:
+    return changing(m)
 
 
 def repair_kernel(m: Monoid) -> Function:

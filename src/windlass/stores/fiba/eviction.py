@@ -132,10 +132,11 @@ def _cut(tree: Any, node: Any, t: Any) -> Any:
         put(head, LEFT + level, node)
         i, entries = 0, at(nodes, node + ENTRIES)
         while i < entries and at(nodes, node + TIMES + i) <= t:
-            if level > 0:
-                _free_subtree(tree, at(nodes, node + child_column + i))
             free_slot(tree, at(nodes, node + slot_column + i))
             i += 1
+        if level > 0:
+            for j in range(i):
+                _free_subtree(tree, at(nodes, node + child_column + j))
         head[SIZE] -= i
         if i > 0:
             _remove(tree, node, 0, i)

@@ -74,7 +74,6 @@ def locate(tree: Any, times: Any, n: Any, items: Any, slots: Any) -> Any:
             put(slots, k, ~slot)
             items[0][count] = t
             items[1][count] = slot
-            items[2][count] = NONE
             items[3][count] = node
             count += 1
     head[SIZE] += count
@@ -137,19 +136,21 @@ def _split(tree: Any, node: Any, items: Any, k: Any, stop: Any, gathered: Any, u
     g_times, g_slots, g_rights = gathered
     slot_column, child_column = slots_of(head), children_of(head)
     level, entries = at(nodes, node + LEVEL), at(nodes, node + ENTRIES)
+    inner = level > 0
     i, n = 0, 0
-    while i < entries or k < stop:
-        if k == stop or (i < entries and at(nodes, node + TIMES + i) < at(times, k)):
-            put(g_times, n, at(nodes, node + TIMES + i))
-            put(g_slots, n, at(nodes, node + slot_column + i))
-            put(g_rights, n, at(nodes, node + child_column + i + 1))
-            i += 1
-        else:
-            put(g_times, n, at(times, k))
-            put(g_slots, n, at(slots, k))
-            put(g_rights, n, at(rights, k))
+    while i < entries:
+        if k < stop and at(times, k) < at(nodes, node + TIMES + i):
+            n = _gather(gathered, n, at(times, k), at(slots, k), at(rights, k) if inner else NONE)
             k += 1
-        n += 1
+        else:
+            right = at(nodes, node + child_column + i + 1) if inner else NONE
+            n = _gather(gathered, n, at(nodes, node + TIMES + i), at(nodes, node + slot_column + i), right)
+            i += 1
+    _copy(g_times, n, times, k, stop - k)
+    _copy(g_slots, n, slots, k, stop - k)
+    if inner:
+        _copy(g_rights, n, rights, k, stop - k)
+    n += stop - k
     if node == head[ROOT]:
         _higher(tree, node)
     fill = head[ARITY] + (3 * head[ARITY] >> 2)  # room for what comes late; of a single insert, two nodes
@@ -170,23 +171,36 @@ def _split(tree: Any, node: Any, items: Any, k: Any, stop: Any, gathered: Any, u
             if node == at(head, RIGHT + level):
                 put(head, RIGHT + level, right)
             node = right
-            _adopt(tree, node, 0, at(g_rights, k))
+            if inner:
+                _adopt(tree, node, 0, at(g_rights, k))
             k += 1
         put(nodes, node + ENTRIES, size)
-        for i in range(size):
-            put(nodes, node + TIMES + i, at(g_times, k))
-            put(nodes, node + slot_column + i, at(g_slots, k))
-            _adopt(tree, node, i + 1, at(g_rights, k))
-            k += 1
+        _copy(nodes, node + TIMES, g_times, k, size)
+        _copy(nodes, node + slot_column, g_slots, k, size)
+        if inner:
+            for i in range(size):
+                _adopt(tree, node, i + 1, at(g_rights, k + i))
+        k += size
     head[SPLITS] += parts - 1
     return up
 
 
+def _gather(gathered: Any, n: Any, t: Any, slot: Any, right: Any) -> Any:
+    put(gathered[0], n, t)
+    put(gathered[1], n, slot)
+    put(gathered[2], n, right)
+    return n + 1
+
+
+def _copy(words: Any, i: Any, source: Any, k: Any, count: Any) -> Any:
+    for j in range(count):
+        put(words, i + j, at(source, k + j))
+
+
 def _adopt(tree: Any, node: Any, i: Any, child: Any) -> Any:
     head, nodes, free = tree
-    if at(nodes, node + LEVEL) > 0:
-        put(nodes, node + children_of(head) + i, child)
-        put(nodes, child + PARENT, node)
+    put(nodes, node + children_of(head) + i, child)
+    put(nodes, child + PARENT, node)
 
 
 def _higher(tree: Any, node: Any) -> Any:

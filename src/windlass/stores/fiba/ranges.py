@@ -18,6 +18,7 @@ from windlass.stores.fiba.nodes import (
     HEIGHT,
     LEFT,
     LEVEL,
+    NONE,
     PARENT,
     RIGHT,
     ROOT,
@@ -44,19 +45,22 @@ def whole(tree: Any, pieces: Any) -> Any:
     return 3
 
 
-def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any) -> Any:
-    """(node, i, n, met): append the pieces up to time t. The next entry is i of the node; what is left of it is done.
-    Whether t itself was met: the last piece is always an entry, never a subtree."""
+def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any, leaf: Any) -> Any:
+    """(node, i, n, leaf, holder): append the pieces up to time t. The next entry is i of the node; what is left of it is
+    done. The leaf is where t would be inserted (given: where the walk stood); the holder is the node that has an entry
+    at t, or NONE. The last piece is then that entry: it is never a subtree."""
     head, nodes, free = tree
     slot_column, child_column = slots_of(head), children_of(head)
-    met = False
+    holder, last = node, t
     while True:
         head[VISITS] += 1
         entries, inner = at(nodes, node + ENTRIES), at(nodes, node + LEVEL) > 0
         lower = False
-        while i < entries and at(nodes, node + TIMES + i) <= t and not lower:
+        if not inner:
+            leaf = node
+        while i < entries and not lower and at(nodes, node + TIMES + i) <= t:
             put(pieces, n, at(nodes, node + slot_column + i))
-            met = at(nodes, node + TIMES + i) == t
+            holder, last = node, at(nodes, node + TIMES + i) - t
             n += 1
             i += 1
             if inner:
@@ -78,10 +82,11 @@ def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any) -> Any:
                     break
                 node = child
         elif i < entries or node == head[ROOT]:
-            return node, i, n, met
+            break
         else:
             i = place_of(tree, at(nodes, node + PARENT), node)
             node = at(nodes, node + PARENT)
+    return node, i, n, leaf, holder if last == 0 else NONE
 
 
 def _goes_on(tree: Any, node: Any, t: Any) -> Any:

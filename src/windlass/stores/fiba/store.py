@@ -96,7 +96,7 @@ class BTree(Bound):
             pieces = np.empty(3, np.int64)
             n = machine_code(whole_step)(self._tree, pieces)
         else:
-            pieces = np.empty(self.pieces_at_most(1), np.int64)
+            pieces = np.empty(16 * self.min_arity * (self.height + 2), np.int64)
             n = machine_code(range_step)(self._tree, max(first, oldest), last, pieces)
         if n == 0:
             return self._empty_answer()
@@ -137,8 +137,7 @@ class BTree(Bound):
         ts = times_of(times)
         with self._all_or_nothing(bulk=True):
             events, _ = self._read(values)
-            if len(ts) != events[2]:
-                raise InvalidArgument(f"got {len(ts)} times and {events[2]} values")
+            _check_lengths(ts, events)
             if len(ts) == 0:
                 return
             order = _AS_THEY_ARE
@@ -168,13 +167,18 @@ class BTree(Bound):
         size = count_of(window, "window") if window is not None else 0
         length = durations.parse(span, unit=self.unit) if span is not None else 0
         ts = times_of(times)
+        if self._monoid is not None and self._monoid.is_compiled:  # there is nothing to take back, and it costs time
+            self._usable()
+            return self._stream(ts, values, size, length)
         with self._all_or_nothing(bulk=True):
-            events, arrow = self._read(values)
-            if len(ts) != events[2]:
-                raise InvalidArgument(f"got {len(ts)} times and {events[2]} values")
-            answers = self._answers(events[2])
-            stream_through(self, ts, events, size, length, answers)
-            return self._present(answers, arrow)
+            return self._stream(ts, values, size, length)
+
+    def _stream(self, ts: Times, values: Any, size: int, length: int) -> Any:
+        events, arrow = self._read(values)
+        _check_lengths(ts, events)
+        answers = self._answers(events[2])
+        stream_through(self, ts, events, size, length, answers)
+        return self._present(answers, arrow)
 
     # ------------------------------------------------------------------ steps
 
@@ -204,7 +208,7 @@ class BTree(Bound):
         """Both steps of a change of n events."""
         repairs = np.empty(2 * self.repairs_at_most(n), np.int64)
         kernel = self._kernel(change_kernel if events[2] else repair_kernel)
-        tail = (events, order, slots, repairs) if events[2] else (repairs,)
+        tail = (events, order, slots, events[2], repairs) if events[2] else (repairs,)
         if self._bound.is_compiled or n > 1:
             result, count = machine_code(step)(self._tree, *arguments, repairs)
             self._run(kernel, self._state(), (*tail, count), bulk=True)
@@ -222,12 +226,7 @@ class BTree(Bound):
 
     def repairs_at_most(self, n: int) -> int:
         """How many nodes a change of n events can touch: on each level, two an event and what a spine has."""
-        return min((2 * n + 8) * (self.height + 4), len(self._nodes) // int(self._head[nodes.STRIDE]) + 1)
-
-    def pieces_at_most(self, ranges: int) -> int:
-        """How many pieces so many ranges next to each other can have: on each level, two nodes a range; or all."""
-        rows = len(self._nodes) // int(self._head[nodes.STRIDE])
-        return min(16 * self.min_arity * (self.height + 2) * ranges, len(self) + rows)
+        return min((2 * n + 8) * (self.height + 4), self.rows + 1)
 
     def _kernel(self, make: Callable[[Monoid], Function]) -> Function:
         m = self._bound
@@ -256,6 +255,11 @@ class BTree(Bound):
         return int(self._head[HEIGHT]) if self._monoid is not None else 0
 
     @property
+    def rows(self) -> int:
+        """For how many nodes there is room."""
+        return len(self._aggregates[0]) if self._aggregates else rows_of(self._capacity, self.min_arity)
+
+    @property
     def counts(self) -> dict[str, int]:
         """What was done since the store was made: nodes visited, split, merged, moved between and repaired."""
         names = {"visits": VISITS, "splits": SPLITS, "merges": MERGES, "moves": MOVES, "repairs": REPAIRS}
@@ -270,7 +274,7 @@ class BTree(Bound):
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
-        self._scratch = Scratch(monoid)
+        self._scratch: Scratch | None = None
         self._running = monoid.allocate(0)
         self._header = np.zeros(1, np.int64)
         self._allocate_tree(max(SMALLEST, capacity))
@@ -370,6 +374,11 @@ class ClassicBTree(BTree):
 
     fingers = False
     costs = "O(log n) ⊕ an event; n partials and n / min_arity"
+
+
+def _check_lengths(ts: Times, events: Events) -> None:
+    if len(ts) != events[2]:
+        raise InvalidArgument(f"got {len(ts)} times and {events[2]} values")
 
 
 def is_ascending(ts: Times) -> bool:

@@ -1,9 +1,7 @@
 """A stream through the window, chunk by chunk: plan, answer, then change the tree.
 
-    survey      sort the chunk; plan its answers                     compiled once
-    answering   suffixes of the zone, leaves, one answer an event    compiled for the aggregate
-    update      evict what went, insert what stays, settle           compiled once
-    change      lift into slots, repair                              compiled for the aggregate
+    plan_step       sort the chunk; plan its answers; evict what goes, insert what stays         compiled once
+    stream_kernel   suffixes of the zone, leaves, one answer an event; lift into slots, repair   for each aggregate
 
 The tree takes a whole chunk at once, so a node is repaired once a chunk, however many events fell into it, and a stream in
 order builds and frees whole leaves. No answer looks further ahead than its own event.
@@ -16,78 +14,124 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windlass.aggregates.evaluation import Answers, Events
-from windlass.aggregates.monoid import Columns, Monoid
-from windlass.stores.fiba.answering import answer_kernel
-from windlass.stores.fiba.changing import change_kernel, machine_code
+from windlass.aggregates.monoid import Monoid
+from windlass.stores.fiba.answering import answering
+from windlass.stores.fiba.changing import changing, machine_code
 from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
 from windlass.stores.fiba.nodes import at, put
 from windlass.stores.fiba.repair import settle
-from windlass.stores.fiba.survey import DIGITS, EVICTED, LEAVES, SURVIVORS, ZONE, older, plan, plan_deep, sort
+from windlass.stores.fiba.survey import DEEP, DIGITS, EVICTED, LEAVES, SURVIVORS, ZONE, older, plan, plan_deep, sort
 from windlass.stores.fiba.times import LEAST, Times
 
 if TYPE_CHECKING:
     from windlass.stores.fiba.store import BTree
 
 CHUNK = 1024  # events
-_NONE = np.zeros(0, np.int64)
 
 
-def survey_step(tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, out: Any) -> Any:
-    order, ops, fronts, starts, pieces, zone, slots, told = out
-    sort(times, begin, n, order, ops, fronts)
-    return plan(tree, times, begin, n, window, span, newest, out)
+def carve(arena: Any, told: Any) -> Any:
+    """The arrays of a chunk, in one: a kernel that is handed few arrays is called sooner."""
+    length, zone, leaves, pieces, gathered = told[4], told[5], told[6], told[7], told[8]
+    a = length
+    order, ops, fronts, new = arena[:a], arena[a : 2 * a], arena[2 * a : 3 * a], arena[3 * a : 4 * a]
+    items = arena[4 * a : 5 * a], arena[5 * a : 6 * a], arena[6 * a : 7 * a], arena[7 * a : 8 * a]
+    sorted_ = arena[8 * a : 9 * a]
+    a = 9 * length
+    gather = (
+        arena[a : a + gathered],
+        arena[a + gathered : a + 2 * gathered],
+        arena[a + 2 * gathered : a + 3 * gathered],
+    )
+    a += 3 * gathered
+    times, slots = arena[a : a + zone], arena[a + zone : a + 2 * zone]
+    a += 2 * zone
+    starts = arena[a : a + leaves]
+    drop_starts, drops = arena[a + leaves : a + 2 * leaves], arena[a + 2 * leaves : a + 3 * leaves]
+    leaf_times, born = arena[a + 3 * leaves : a + 4 * leaves], arena[a + 4 * leaves : a + 5 * leaves]
+    olds, bits = arena[a + 5 * leaves : a + 6 * leaves], arena[a + 6 * leaves : a + 7 * leaves]
+    a += 7 * leaves
+    out = order, ops, fronts, starts, arena[a : a + pieces], times, slots, told
+    more = drop_starts, drops, leaf_times, born, olds, bits
+    return out, more, items, new, sorted_, gather, arena[a + pieces :]
 
 
-def survey_deep_step(
-    tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, out: Any, more: Any
+def plan_step(
+    tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, arena: Any, told: Any
 ) -> Any:
-    plan_deep(tree, times, begin, n, window, span, newest, out, more)
+    """Plan a chunk and change the tree; returns how many nodes to repair. The plan names slots and rows, whose partials are
+    overwritten only after the answers."""
+    out, more, items, new, sorted_, gather, repairs = carve(arena, told)
+    ascending = sort(times, begin, n, out[0], out[1], out[2])
+    taken = plan(tree, times, begin, n, ascending, window, span, newest, out, items, new)
+    told[DEEP] = taken < 0
+    if taken >= 0:
+        take_in(tree, items, taken, gather)
+    else:
+        plan_deep(tree, times, begin, n, window, span, newest, out, more)
+    if told[EVICTED] > 0:
+        evict_up_to(tree, at(out[5], told[EVICTED] - 1))
+    if taken < 0 and told[SURVIVORS] > 0:
+        for k in range(told[SURVIVORS]):
+            put(sorted_, k, at(times, at(out[0], k)))
+        take_in(tree, items, locate(tree, sorted_, told[SURVIVORS], items, new), gather)
+    return settle(tree, repairs)
 
 
 def older_step(tree: Any, t: Any) -> Any:
     return older(tree, t)
 
 
-def update_step(tree: Any, times: Any, out: Any, items: Any, gathered: Any, repairs: Any) -> Any:
-    """Evict what went and insert what stays. The slots of the events in `order` are left in `ops`."""
-    order, ops, fronts, starts, pieces, zone, slots, told = out
-    if told[EVICTED] > 0:
-        evict_up_to(tree, at(zone, told[EVICTED] - 1))
-    n = told[SURVIVORS]
-    if n > 0:
-        for k in range(n):
-            put(fronts, k, at(times, at(order, k)))
-        take_in(tree, items, locate(tree, fronts, n, items, ops), gathered)
-    return settle(tree, repairs)
+def stream_kernel(m: Monoid) -> Any:
+    """Answer a chunk, then lift it into its slots and repair."""
+    answer_chunk, change = answering(m), changing(m)
+
+    def stream(
+        state: Any, events: Any, begin: Any, n: Any, arena: Any, told: Any, partials: Any, answers: Any, count: Any
+    ) -> Any:
+        out, more, items, new, sorted_, gather, repairs = carve(arena, told)
+        answer_chunk(state, events, begin, n, out, more, partials, answers)
+        change(state, events, out[0], new, told[SURVIVORS], repairs, count)
+
+    return stream
 
 
 class Scratch:
-    """Arrays that a chunk needs besides the state, kept from chunk to chunk and made longer where they must be."""
+    """Room for a chunk, kept from chunk to chunk: long enough for the worst there can be. What is not used of it is never
+    touched, and so takes no memory."""
 
-    def __init__(self, monoid: Monoid) -> None:
-        self._monoid = monoid
-        self._arrays: dict[str, Any] = {}
-        self._columns: dict[str, Columns] = {}
-        self.told = np.zeros(4, np.int64)
+    def __init__(self, store: BTree, chunk: int, zone: int) -> None:
+        self.capacity, self.chunk, self.zone, self.monoid = store.capacity, chunk, zone, store._bound
+        length, leaves, gathered = max(chunk + 1, 1 << DIGITS), zone + 2 * chunk + 3, chunk + 2 * store.min_arity
+        pieces = store.rows + store.capacity
+        self.told = np.array([0, 0, 0, 0, length, zone, leaves, pieces, gathered, 0], np.int64)
+        words = 9 * length + 3 * gathered + 2 * zone + 7 * leaves + pieces + 2 * store.rows + 2
+        self.arena = np.empty(words, np.int64)
+        self.suffixes, self.leaves = self.monoid.allocate(zone), self.monoid.allocate(0)
+        self.kernel = store._kernel(stream_kernel)
 
-    def integers(self, name: str, length: int) -> Any:
-        array = self._arrays.get(name)
-        if array is None or len(array) < length:
-            array = self._arrays[name] = np.empty(length + (length >> 2), np.int64)
-        return array
+    def serves(self, store: BTree, chunk: int, zone: int) -> bool:
+        return (
+            chunk <= self.chunk
+            and zone <= self.zone
+            and store._capacity == self.capacity
+            and store._monoid is self.monoid
+        )
 
-    def partials(self, name: str, length: int) -> Columns:
-        columns = self._columns.get(name)
-        if columns is None or len(columns[0]) < length:
-            columns = self._columns[name] = self._monoid.allocate(length + (length >> 2))
-        return columns
+    def partials(self) -> Any:
+        """Room for the suffixes of the zone, and for the leaves and what is above them."""
+        nodes = 2 << max(0, int(self.told[LEAVES]) - 1).bit_length()
+        if nodes > len(self.leaves[0]):
+            self.leaves = self.monoid.allocate(nodes)
+        return self.suffixes, self.leaves
 
 
 def stream_through(store: BTree, times: Times, events: Events, window: int, span: int, answers: Answers) -> None:
     """Run events through a store's window of so many times, or of a span (the other is 0)."""
-    newest = store.youngest()
-    newest = LEAST if newest is None else newest
+    newest = LEAST
+    if span:
+        youngest = store.youngest()
+        newest = LEAST if youngest is None else youngest
     if len(times):
         if window and len(store) > window:
             store._evict_through(int(store.times()[len(store) - window - 1]))
@@ -96,60 +140,29 @@ def stream_through(store: BTree, times: Times, events: Events, window: int, span
     begin, most = 0, min(CHUNK, window) if window else CHUNK
     while begin < len(times):
         n = min(most, len(times) - begin)
-        zone = max(0, len(store) + n - window)
-        if span:
+        size, zone, newest_then = len(store), 0, newest
+        if window:
+            zone = max(0, size + n - window)
+        else:
             newest_then = max(newest, int(times[begin : begin + n].max()))
-            zone = machine_code(older_step)(store._tree, newest_then - span) if newest_then >= LEAST + span else 0
-        _chunk(store, times, events, begin, n, zone, window, span, newest, answers)
-        if span:
-            newest = newest_then
+            if newest_then >= LEAST + span:
+                zone = machine_code(older_step)(store._tree, newest_then - span)
+        if size + n > store.capacity:
+            store._reserve(max(size + n, 2 * store.capacity))
+        _chunk(store, times, events, (begin, n, window, span, newest), zone, answers)
+        newest = newest_then
         begin += n
     if span:
         store._shrink()
 
 
-def _chunk(
-    store: BTree,
-    times: Times,
-    events: Events,
-    begin: int,
-    n: int,
-    zone: int,
-    window: int,
-    span: int,
-    newest: int,
-    answers: Answers,
-) -> None:
-    tree, scratch, told = store._tree, store._scratch, store._scratch.told
-    told[ZONE] = zone
-    length, pieces = max(n, 1 << DIGITS), store.pieces_at_most(n + 1) + zone
-    out = (
-        *(scratch.integers(name, length) for name in ("order", "ops", "fronts")),
-        scratch.integers("starts", 2 * n + zone + 3),
-        scratch.integers("pieces", pieces),
-        *(scratch.integers(name, zone) for name in ("zone", "slots")),
-        told,
-    )
-    order, ops, fronts, starts, pieces_, _, slots, _ = out
-    drop_starts, drops = _NONE, _NONE
-    if not machine_code(survey_step)(tree, times, begin, n, window, span, newest, out):
-        leaves = zone + n + 1
-        more = tuple(
-            scratch.integers(name, leaves) for name in ("drop_starts", "drops", "leaf_times", "born", "olds", "bits")
-        )
-        machine_code(survey_deep_step)(tree, times, begin, n, window, span, newest, out, more)
-        drop_starts, drops = more[0], more[1]
-    width = 2 << max(0, int(told[LEAVES]) - 1).bit_length()
-    plan_ = (ops, fronts, starts, pieces_, told, slots, drop_starts, drops)
-    partials = scratch.partials("suffixes", int(told[ZONE])), scratch.partials("leaves", width)
-    kernel = store._kernel(answer_kernel)
-    store._run(kernel, store._state(), (events, begin, n, plan_, *partials, answers), bulk=True, writes=False)
-    if len(store) + n > store.capacity:
-        store._reserve(max(min(window or store.capacity * 2, 2 * store.capacity), len(store) + n))
-        tree = store._tree
-    repairs = scratch.integers("repairs", 2 * store.repairs_at_most(n))
-    items = tuple(scratch.integers(name, n + 1) for name in ("item times", "item slots", "rights", "owners"))
-    gathered = tuple(scratch.integers(name, n + 2 * store.min_arity) for name in ("g times", "g slots", "g rights"))
-    count = machine_code(update_step)(tree, times, out, items, gathered, repairs)
-    changed = events[0], events[1], int(told[SURVIVORS])
-    store._run(store._kernel(change_kernel), store._state(), (changed, order, ops, repairs, count), bulk=True)
+def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers) -> None:
+    begin, n = what[:2]
+    scratch = store._scratch
+    if scratch is None or not scratch.serves(store, n, zone):
+        scratch = store._scratch = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
+    scratch.told[ZONE] = zone
+    arena, told = scratch.arena, scratch.told
+    count = machine_code(plan_step)(store._tree, times, *what, arena, told)
+    arguments = events, begin, n, arena, told, scratch.partials(), answers, count
+    store._run(scratch.kernel, store._state(), arguments, bulk=True)

@@ -21,14 +21,18 @@ from typing import Any
 from windlass.kernels import lowest_bit, unsigned
 from windlass.stores.fiba.nodes import (
     ENTRIES,
+    FREE_SLOTS,
     LEFT,
     LEVEL,
+    NONE,
     PARENT,
     RIGHT,
     SIZE,
     TIMES,
     at,
     children_of,
+    mark,
+    new_slot,
     place_of,
     put,
     slots_of,
@@ -37,6 +41,7 @@ from windlass.stores.fiba.ranges import walk
 from windlass.stores.fiba.times import GREATEST, LEAST
 
 ZONE, LEAVES, EVICTED, SURVIVORS = range(4)  # what a plan tells besides its arrays
+DEEP = 9
 DIGITS = 10  # bits
 LATE = -1
 
@@ -110,56 +115,104 @@ def older(tree: Any, t: Any) -> Any:
 
 
 def _enter_zone(tree: Any, zone: Any, slots: Any, count: Any) -> Any:
-    """(node, i): the next entry behind the oldest `count`, whose times and slots are written down."""
+    """(leaf, i): the place behind the oldest `count`, whose times and slots are written down."""
     head, nodes, free = tree
     slot_column, child_column = slots_of(head), children_of(head)
     node, i, n = head[LEFT], 0, 0
     while n < count:
-        if i < at(nodes, node + ENTRIES):
+        taken = min(at(nodes, node + ENTRIES), count - n)
+        for j in range(taken):
+            put(zone, n + j, at(nodes, node + TIMES + j))
+        for j in range(taken):
+            put(slots, n + j, at(nodes, node + slot_column + j))
+        n += taken
+        i = taken
+        if n < count:  # the entry behind the leaf, and on to the next one
+            i = at(nodes, node + ENTRIES)
+            while i == at(nodes, node + ENTRIES):
+                i = place_of(tree, at(nodes, node + PARENT), node)
+                node = at(nodes, node + PARENT)
             put(zone, n, at(nodes, node + TIMES + i))
             put(slots, n, at(nodes, node + slot_column + i))
             n += 1
-            i += 1
+            node = at(nodes, node + child_column + i + 1)
             while at(nodes, node + LEVEL) > 0:
-                node = at(nodes, node + child_column + i)
-                i = 0
-        else:
-            i = place_of(tree, at(nodes, node + PARENT), node)
-            node = at(nodes, node + PARENT)
+                node = at(nodes, node + child_column)
+            i = 0
     return node, i
 
 
-def plan(tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, out: Any) -> Any:
-    """Write the plan of events begin … begin + n - 1, sorted in `order`; `told[ZONE]` is how many the zone has. Returns
-    False if the chunk is deep: nothing is planned then."""
+def plan(
+    tree: Any,
+    times: Any,
+    begin: Any,
+    n: Any,
+    ascending: Any,
+    window: Any,
+    span: Any,
+    newest: Any,
+    out: Any,
+    items: Any,
+    new: Any,
+) -> Any:
+    """Plan events begin … begin + n - 1, sorted in `order`; `told[ZONE]` is how many the zone has. The walk through the
+    window finds where each event belongs, too: `items` are what the tree takes in, `new` the slots. Returns how many
+    items there are, or -1 if the chunk is deep: nothing is planned then."""
     head, nodes, free = tree
     order, ops, fronts, starts, pieces, zone, slots, told = out
     count = told[ZONE]
     node, i = _enter_zone(tree, zone, slots, count)
     if at(times, at(order, 0)) <= _edge(times, order, n, span, newest, zone, count):
-        return False
+        return -1
     finger = head[RIGHT]
     at_end, youngest = head[SIZE] == count, at(nodes, finger + TIMES + at(nodes, finger + ENTRIES) - 1)
-    leaf, m, last, before = -1, 0, -1, LEAST  # `last`: the event whose run may go on
-    for k in range(n):
+    owner = finger if at_end else node
+    leaf, m, last, before, taken, k = -1, 0, -1, LEAST, 0, -1  # `last`: the event whose run may go on
+    while k + 1 < n:
+        k += 1
         event = at(order, k)
         t = at(times, event)
-        met = False
+        holder = NONE
         if not at_end:
-            gap, at_end = m, t > youngest
-            node, i, m, met = walk(tree, node, i, GREATEST if at_end else t, pieces, m)
-            met = met and not at_end
+            gap = m
+            if t > youngest:
+                at_end = True
+                node, i, m, owner, holder = walk(tree, node, i, GREATEST, pieces, m, owner)
+                owner, holder = finger, NONE
+            else:
+                node, i, m, owner, holder = walk(tree, node, i, t, pieces, m, owner)
             if m > gap:
                 leaf, last = _leaf(starts, leaf, gap), -1
         if event < last or last < 0:
             leaf = _leaf(starts, leaf, m)
         last = event
         put(ops, event - begin, leaf)
-        put(fronts, event - begin, 0 if met or (k > 0 and before == t) else 1)  # whether it brings a new time
+        fresh = 0
+        if k > 0 and before == t:
+            slot = at(new, k - 1)
+            put(new, k, slot if slot >= 0 else ~slot)
+        elif holder != NONE:
+            put(new, k, at(pieces, m - 1))
+            mark(tree, holder)
+        else:
+            fresh = 1
+            slot = new_slot(tree)
+            put(new, k, ~slot)
+            put(items[0], taken, t)
+            put(items[1], taken, slot)
+            put(items[3], taken, owner)
+            taken += 1
+        put(fronts, event - begin, fresh)  # whether it brings a new time
         before = t
+        if at_end and ascending:
+            run = _append(tree, times, begin, k + 1, n, leaf, owner, ops, fronts, items, new, taken)
+            if run > 0:
+                k += run
+                taken += run
+                last, before = at(order, k), at(times, at(order, k))
     if not at_end:
         gap = m
-        node, i, m, met = walk(tree, node, i, GREATEST, pieces, m)
+        node, i, m, owner, holder = walk(tree, node, i, GREATEST, pieces, m, owner)
         if m > gap:
             leaf = _leaf(starts, leaf, gap)
     told[LEAVES] = _leaf(starts, leaf, m)
@@ -169,13 +222,51 @@ def plan(tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newe
             newest = max(newest, at(times, begin + k))
             while front < count and _is_gone(at(zone, front), newest, span):
                 front += 1
-        elif at(fronts, k) == 1:
-            front += size == window
-            size += size < window
+        else:
+            front += size + at(fronts, k) > window
+            size += size + at(fronts, k) <= window and at(fronts, k) == 1
         put(fronts, k, front)
     told[EVICTED] = front
     told[SURVIVORS] = n
-    return True
+    head[SIZE] += taken
+    return taken
+
+
+def _append(
+    tree: Any,
+    times: Any,
+    begin: Any,
+    k: Any,
+    n: Any,
+    leaf: Any,
+    owner: Any,
+    ops: Any,
+    fronts: Any,
+    items: Any,
+    new: Any,
+    taken: Any,
+) -> Any:
+    """The events from k on that go on behind the window, each later than the one before, in loops that do one thing each:
+    returns how many they are."""
+    head, nodes, free = tree
+    stop, room = k, head[FREE_SLOTS]
+    while stop < n and stop - k < room and at(times, begin + stop) > at(times, begin + stop - 1):
+        stop += 1
+    run = stop - k
+    for j in range(run):
+        put(ops, k + j, leaf)
+    for j in range(run):
+        put(fronts, k + j, 1)
+    for j in range(run):
+        put(items[0], taken + j, at(times, begin + k + j))
+    for j in range(run):
+        put(items[1], taken + j, at(free, room - 1 - j))
+    for j in range(run):
+        put(new, k + j, ~at(items[1], taken + j))
+    for j in range(run):
+        put(items[3], taken + j, owner)
+    head[FREE_SLOTS] = room - run
+    return run
 
 
 def _leaf(starts: Any, leaf: Any, m: Any) -> Any:
@@ -231,17 +322,17 @@ def plan_deep(
         event = at(order, k)
         t = at(times, event)
         gap = m
-        node, i, m, met = walk(tree, node, i, t, pieces, m)
+        node, i, m, owner, holder = walk(tree, node, i, t, pieces, m, node)
         if m > gap:
             leaf, last = _leaf(starts, leaf, gap), -1
         if event < last or last < 0:
             leaf = _leaf(starts, leaf, m)
         last = event
         put(ops, event - begin, leaf)
-        put(fronts, event - begin, 0 if met or (k > behind and before == t) else 1)
+        put(fronts, event - begin, 0 if holder != NONE or (k > behind and before == t) else 1)
         before = t
     gap = m
-    node, i, m, met = walk(tree, node, i, GREATEST, pieces, m)
+    node, i, m, owner, holder = walk(tree, node, i, GREATEST, pieces, m, node)
     if m > gap:
         leaf = _leaf(starts, leaf, gap)
     told[LEAVES] = _leaf(starts, leaf, m)
