@@ -108,18 +108,27 @@ def evict_up_to(tree: Any, t: Any) -> Any:
     before = head[SIZE]
     if before > 0 and at(nodes, node + TIMES) <= t:
         _cut(tree, node, t)
-        least = head[ARITY] - 1
-        node = at(head, LEFT + top)
-        while node != head[ROOT] and at(nodes, node + ENTRIES) < least + (at(nodes, node + LEVEL) == top and top > 0):
-            _share(tree, node)
-            node = at(nodes, node + PARENT)
-        _lower(tree)
-        for level in range(min(top, head[HEIGHT]) - 1, -1, -1):
-            node = at(head, LEFT + level)
-            if at(nodes, node + ENTRIES) < least + (level > 0):
-                _share(tree, node)
-                _lower(tree)
+        _mend(tree, top)
     return before - head[SIZE]
+
+
+def _mend(tree: Any, top: Any) -> Any:
+    """The left spine was cut from level `top` down. From there up as long as a node has too few, then down."""
+    head, nodes, free = tree
+    level, step = top, 1
+    while level >= 0:
+        short = False
+        if level < head[HEIGHT]:
+            node = at(head, LEFT + level)
+            spare = level > 0 and (step < 0 or level == top)  # for a merge on the level below
+            short = at(nodes, node + ENTRIES) < head[ARITY] - 1 + spare
+            if short:
+                _share(tree, node)
+        _lower(tree)
+        if step > 0 and not short:
+            level, step = min(top, head[HEIGHT]) - 1, -1
+        else:
+            level += step
 
 
 def _cut(tree: Any, node: Any, t: Any) -> Any:
@@ -236,21 +245,10 @@ def _merge(tree: Any, parent: Any, i: Any) -> Any:
     slot_column, child_column = slots_of(head), children_of(head)
     node, right = at(nodes, parent + child_column + i), at(nodes, parent + child_column + i + 1)
     level = at(nodes, node + LEVEL)
-    _append(
-        tree,
-        node,
-        at(nodes, parent + TIMES + i),
-        at(nodes, parent + slot_column + i),
-        at(nodes, right + child_column),
-    )
-    for j in range(at(nodes, right + ENTRIES)):
-        _append(
-            tree,
-            node,
-            at(nodes, right + TIMES + j),
-            at(nodes, right + slot_column + j),
-            at(nodes, right + child_column + j + 1),
-        )
+    t, slot = at(nodes, parent + TIMES + i), at(nodes, parent + slot_column + i)
+    for j in range(at(nodes, right + ENTRIES) + 1):
+        _append(tree, node, t, slot, at(nodes, right + child_column + j))
+        t, slot = at(nodes, right + TIMES + j), at(nodes, right + slot_column + j)  # behind the last: not used
     put(nodes, parent + child_column + i + 1, node)  # the left child of the entry that goes is taken with it
     _remove(tree, parent, i, 1)
     if right == at(head, RIGHT + level):

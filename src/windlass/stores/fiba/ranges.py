@@ -51,7 +51,7 @@ def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any, leaf: Any) -
     at t, or NONE. The last piece is then that entry: it is never a subtree."""
     head, nodes, free = tree
     slot_column, child_column = slots_of(head), children_of(head)
-    holder, last = node, t
+    holder, last = node, 1
     while True:
         head[VISITS] += 1
         entries, inner = at(nodes, node + ENTRIES), at(nodes, node + LEVEL) > 0
@@ -60,7 +60,7 @@ def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any, leaf: Any) -
             leaf = node
         while i < entries and not lower and at(nodes, node + TIMES + i) <= t:
             put(pieces, n, at(nodes, node + slot_column + i))
-            holder, last = node, at(nodes, node + TIMES + i) - t
+            holder, last = node, at(nodes, node + TIMES + i) != t
             n += 1
             i += 1
             if inner:

@@ -59,19 +59,29 @@ def carve(arena: Any, told: Any) -> Any:
 def plan_step(
     tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, arena: Any, told: Any
 ) -> Any:
-    """Plan a chunk and change the tree; returns how many nodes to repair. The plan names slots and rows, whose partials are
-    overwritten only after the answers."""
+    """Plan a chunk and change the tree; returns how many nodes to repair, or -1 if the chunk is deep and nothing was done.
+    The plan names slots and rows, whose partials are overwritten only after the answers."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
     ascending = sort(times, begin, n, out[0], out[1], out[2])
     taken = plan(tree, times, begin, n, ascending, window, span, newest, out, items, new)
     told[DEEP] = taken < 0
-    if taken >= 0:
-        take_in(tree, items, taken, gather)
-    else:
-        plan_deep(tree, times, begin, n, window, span, newest, out, more)
+    if taken < 0:
+        return taken
+    take_in(tree, items, taken, gather)
     if told[EVICTED] > 0:
         evict_up_to(tree, at(out[5], told[EVICTED] - 1))
-    if taken < 0 and told[SURVIVORS] > 0:
+    return settle(tree, repairs)
+
+
+def deep_step(
+    tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, arena: Any, told: Any
+) -> Any:
+    """The same for a deep chunk, which was sorted already."""
+    out, more, items, new, sorted_, gather, repairs = carve(arena, told)
+    plan_deep(tree, times, begin, n, window, span, newest, out, more)
+    if told[EVICTED] > 0:
+        evict_up_to(tree, at(out[5], told[EVICTED] - 1))
+    if told[SURVIVORS] > 0:
         for k in range(told[SURVIVORS]):
             put(sorted_, k, at(times, at(out[0], k)))
         take_in(tree, items, locate(tree, sorted_, told[SURVIVORS], items, new), gather)
@@ -164,5 +174,7 @@ def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, ans
     scratch.told[ZONE] = zone
     arena, told = scratch.arena, scratch.told
     count = machine_code(plan_step)(store._tree, times, *what, arena, told)
+    if count < 0:
+        count = machine_code(deep_step)(store._tree, times, *what, arena, told)
     arguments = events, begin, n, arena, told, scratch.partials(), answers, count
     store._run(scratch.kernel, store._state(), arguments, bulk=True)

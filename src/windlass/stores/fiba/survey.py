@@ -167,22 +167,21 @@ def plan(
     finger = head[RIGHT]
     at_end, youngest = head[SIZE] == count, at(nodes, finger + TIMES + at(nodes, finger + ENTRIES) - 1)
     owner = finger if at_end else node
-    leaf, m, last, before, taken, k = -1, 0, -1, LEAST, 0, -1  # `last`: the event whose run may go on
-    while k + 1 < n:
-        k += 1
-        event = at(order, k)
-        t = at(times, event)
-        holder = NONE
+    leaf, m, last, before, taken, k = -1, 0, -1, LEAST, 0, 0  # `last`: the event whose run may go on
+    while k <= n:
+        holder, event, t = NONE, 0, GREATEST  # behind the last event, the rest of the window
+        if k < n:
+            event = at(order, k)
+            t = at(times, event)
         if not at_end:
-            gap = m
-            if t > youngest:
-                at_end = True
-                node, i, m, owner, holder = walk(tree, node, i, GREATEST, pieces, m, owner)
+            gap, at_end = m, k == n or t > youngest
+            node, i, m, owner, holder = walk(tree, node, i, GREATEST if at_end else t, pieces, m, owner)
+            if at_end:
                 owner, holder = finger, NONE
-            else:
-                node, i, m, owner, holder = walk(tree, node, i, t, pieces, m, owner)
             if m > gap:
                 leaf, last = _leaf(starts, leaf, gap), -1
+        if k == n:
+            break
         if event < last or last < 0:
             leaf = _leaf(starts, leaf, m)
         last = event
@@ -204,17 +203,13 @@ def plan(
             taken += 1
         put(fronts, event - begin, fresh)  # whether it brings a new time
         before = t
+        k += 1
         if at_end and ascending:
-            run = _append(tree, times, begin, k + 1, n, leaf, owner, ops, fronts, items, new, taken)
+            run = _append(tree, times, begin, k, n, leaf, owner, ops, fronts, items, new, taken)
             if run > 0:
                 k += run
                 taken += run
-                last, before = at(order, k), at(times, at(order, k))
-    if not at_end:
-        gap = m
-        node, i, m, owner, holder = walk(tree, node, i, GREATEST, pieces, m, owner)
-        if m > gap:
-            leaf = _leaf(starts, leaf, gap)
+                last, before = at(order, k - 1), at(times, at(order, k - 1))
     told[LEAVES] = _leaf(starts, leaf, m)
     size, front = head[SIZE], 0
     for k in range(n):
@@ -318,23 +313,20 @@ def plan_deep(
     zone_leaves, behind = leaf + 1, k
     node, i = _enter_zone(tree, zone, slots, count)
     last, before = -1, edge
-    for k in range(behind, n):
-        event = at(order, k)
-        t = at(times, event)
+    for k in range(behind, n + 1):
+        event = at(order, min(k, n - 1))
+        t = at(times, event) if k < n else GREATEST
         gap = m
         node, i, m, owner, holder = walk(tree, node, i, t, pieces, m, node)
         if m > gap:
             leaf, last = _leaf(starts, leaf, gap), -1
-        if event < last or last < 0:
-            leaf = _leaf(starts, leaf, m)
-        last = event
-        put(ops, event - begin, leaf)
-        put(fronts, event - begin, 0 if holder != NONE or (k > behind and before == t) else 1)
-        before = t
-    gap = m
-    node, i, m, owner, holder = walk(tree, node, i, GREATEST, pieces, m, node)
-    if m > gap:
-        leaf = _leaf(starts, leaf, gap)
+        if k < n:
+            if event < last or last < 0:
+                leaf = _leaf(starts, leaf, m)
+            last = event
+            put(ops, event - begin, leaf)
+            put(fronts, event - begin, 0 if holder != NONE or (k > behind and before == t) else 1)
+            before = t
     told[LEAVES] = _leaf(starts, leaf, m)
     _rehearse(times, begin, n, window, span, newest, zone_leaves, head[SIZE], out, more)
     kept = 0
