@@ -18,6 +18,7 @@ from typing import TypeVar
 from benchmarks.workloads import SEED
 
 STORES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
+FIBA = ("fiba_distance", "fiba_in_order", "fiba_latency", "fiba_sharing", "fiba_real", "fiba_coarse", "fiba_bulk")
 SLICING = (
     "slicing_in_order",
     "slicing_disorder",
@@ -38,7 +39,7 @@ SLICING = (
     "slicing_counts",
 )
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes")
-NAMES = STORES + SLICING + SPARK
+NAMES = STORES + FIBA + SLICING + SPARK
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]

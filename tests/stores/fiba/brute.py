@@ -14,9 +14,7 @@ ANSWERS: dict[str, Callable[[list[int]], Any]] = {
 }
 
 
-def streamed(
-    held: dict[int, list[int]], events: Iterable[tuple[int, int]], window: int, span: int
-) -> list[list[int]]:
+def streamed(held: dict[int, list[int]], events: Iterable[tuple[int, int]], window: int, span: int) -> list[list[int]]:
     """The values in the window after each event; `held` is the window before and, in the end, after."""
     answers = []
     if window:

@@ -118,8 +118,8 @@ def repair_kernel(m: Monoid) -> Function:
 def query_kernel(m: Monoid) -> Function:
     fold, answer_at = folding(m), answer(m)
 
-    def query(state: Any, pieces: Any, n: Any, answers: Any) -> Any:
+    def query(state: Any, pieces: Any, n: Any, answers: Any, row: Any) -> Any:
         head, rows, values, aggregates = state
-        answer_at(answers, 0, fold(pieces, 0, n, values, aggregates))
+        answer_at(answers, row, fold(pieces, 0, n, values, aggregates))
 
     return query

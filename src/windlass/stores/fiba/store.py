@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from windlass import durations
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.evaluation import Events
+from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.errors import InvalidArgument
 from windlass.stores.bound import SMALLEST, Bound, count_of
@@ -35,7 +35,7 @@ from windlass.stores.fiba.times import GREATEST, LEAST, Times, time_of, times_of
 from windlass.stores.journal import Journal
 from windlass.stores.layout import Integers
 
-DEFAULT_ARITY, MOST_ARITY = 8, 64
+DEFAULT_ARITY, MOST_ARITY = 16, 64
 _NOTHING: Events = ((), np.zeros(0, np.bool_), 0)
 _AS_THEY_ARE = np.zeros(0, np.int64)
 
@@ -88,21 +88,31 @@ class BTree(Bound):
         last = GREATEST if end is None else time_of(end) - 1
         if len(self) == 0 or first > last or (end is not None and last < LEAST):
             return self._empty_answer()
+        answers = self._answers(1)
+        if not self._answer_between(first, last, answers, 0):
+            return self._empty_answer()
+        return self._finish(answers)[0].as_py()
+
+    def _answer_between(self, first: int, last: int, answers: Answers, row: int) -> bool:
+        """Answer over the times from first to last; False if there are none."""
         oldest, youngest = self.oldest(), self.youngest()
         assert oldest is not None and youngest is not None
         if first > youngest or last < oldest:
-            return self._empty_answer()
+            return False
         if first <= oldest and last >= youngest:
             pieces = np.empty(3, np.int64)
             n = machine_code(whole_step)(self._tree, pieces)
         else:
             pieces = np.empty(16 * self.min_arity * (self.height + 2), np.int64)
             n = machine_code(range_step)(self._tree, max(first, oldest), last, pieces)
-        if n == 0:
-            return self._empty_answer()
-        answers = self._answers(1)
-        self._run(self._kernel(query_kernel), self._state(), (pieces, n, answers), bulk=True, writes=False)
-        return self._finish(answers)[0].as_py()
+        if n > 0:
+            kernel = self._kernel(query_kernel)
+            self._run(kernel, self._state(), (pieces, n, answers, row), bulk=True, writes=False)
+        return bool(n > 0)
+
+    def _answer_range(self, first: int, answers: Answers, row: int) -> None:
+        """Answer over the times from first on, of which there are some."""
+        self._answer_between(first, GREATEST, answers, row)
 
     def oldest(self) -> int | None:
         """The oldest time; None if there is none."""
@@ -155,30 +165,39 @@ class BTree(Bound):
         with self._all_or_nothing():
             return self._evict_through(t - 1)
 
-    def stream(self, times: Any, values: Any, window: int | None = None, *, span: Any = None) -> Any:
+    def stream(
+        self, times: Any, values: Any, window: int | None = None, *, span: Any = None, last: Sequence[Any] = ()
+    ) -> Any:
         """Run events through the window in the order given and return every answer, one an event.
 
         `window`: the window holds that many distinct times; where there are more, the oldest goes. `span`: it holds
-        the times after the youngest minus the span, and events that come later than that do not count. NumPy values (and
-        lists) give NumPy answers, Arrow values give Arrow.
+        the times after the youngest minus the span, and events that come later than that do not count. `last`: spans of
+        parts of the window that end with its youngest time; then the answers are a tuple, the window's first and one for
+        each part. NumPy values (and lists) give NumPy answers, Arrow values give Arrow.
         """
         if (window is None) == (span is None):
             raise InvalidArgument("stream needs one of window= and span=")
         size = count_of(window, "window") if window is not None else 0
         length = durations.parse(span, unit=self.unit) if span is not None else 0
+        parts = [durations.parse(part, unit=self.unit) for part in last]
+        if span is not None and any(part > length for part in parts):
+            raise InvalidArgument(f"a part of the window cannot be longer than its span of {span!r}; got {list(last)}")
         ts = times_of(times)
         if self._monoid is not None and self._monoid.is_compiled:  # there is nothing to take back, and it costs time
             self._usable()
-            return self._stream(ts, values, size, length)
+            return self._stream(ts, values, size, length, parts)
         with self._all_or_nothing(bulk=True):
-            return self._stream(ts, values, size, length)
+            return self._stream(ts, values, size, length, parts)
 
-    def _stream(self, ts: Times, values: Any, size: int, length: int) -> Any:
+    def _stream(self, ts: Times, values: Any, size: int, length: int, parts: list[int]) -> Any:
         events, arrow = self._read(values)
         _check_lengths(ts, events)
         answers = self._answers(events[2])
-        stream_through(self, ts, events, size, length, answers)
-        return self._present(answers, arrow)
+        lasts = [(part, self._answers(events[2])) for part in parts]
+        stream_through(self, ts, events, size, length, answers, lasts)
+        if not lasts:
+            return self._present(answers, arrow)
+        return tuple(self._present(found, arrow) for found in (answers, *(found for _, found in lasts)))
 
     # ------------------------------------------------------------------ steps
 
@@ -274,7 +293,7 @@ class BTree(Bound):
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
-        self._scratch: Scratch | None = None
+        self._scratch: list[Scratch] = []
         self._running = monoid.allocate(0)
         self._header = np.zeros(1, np.int64)
         self._allocate_tree(max(SMALLEST, capacity))

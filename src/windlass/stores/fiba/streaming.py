@@ -9,6 +9,7 @@ order builds and frees whole leaves. No answer looks further ahead than its own 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,20 @@ from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
 from windlass.stores.fiba.nodes import at, put
 from windlass.stores.fiba.repair import settle
-from windlass.stores.fiba.survey import DEEP, DIGITS, EVICTED, LEAVES, SURVIVORS, ZONE, older, plan, plan_deep, sort
+from windlass.stores.fiba.survey import (
+    DEEP,
+    DIGITS,
+    EVICTED,
+    LEAVES,
+    SURVIVORS,
+    ZONE,
+    enter_part,
+    enter_zone,
+    older,
+    plan,
+    plan_deep,
+    sort,
+)
 from windlass.stores.fiba.times import LEAST, Times
 
 if TYPE_CHECKING:
@@ -63,7 +77,8 @@ def plan_step(
     The plan names slots and rows, whose partials are overwritten only after the answers."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
     ascending = sort(times, begin, n, out[0], out[1], out[2])
-    taken = plan(tree, times, begin, n, ascending, window, span, newest, out, items, new)
+    node, i = enter_zone(tree, out[5], out[6], told[ZONE])
+    taken = plan(tree, times, begin, n, ascending, window, span, newest, out, node, i, items, new, True)
     told[DEEP] = taken < 0
     if taken < 0:
         return taken
@@ -78,7 +93,8 @@ def deep_step(
 ) -> Any:
     """The same for a deep chunk, which was sorted already."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
-    plan_deep(tree, times, begin, n, window, span, newest, out, more)
+    node, i = enter_zone(tree, out[5], out[6], told[ZONE])
+    plan_deep(tree, times, begin, n, window, span, newest, out, more, node, i)
     if told[EVICTED] > 0:
         evict_up_to(tree, at(out[5], told[EVICTED] - 1))
     if told[SURVIVORS] > 0:
@@ -86,6 +102,47 @@ def deep_step(
             put(sorted_, k, at(times, at(out[0], k)))
         take_in(tree, items, locate(tree, sorted_, told[SURVIVORS], items, new), gather)
     return settle(tree, repairs)
+
+
+def part_step(
+    tree: Any, times: Any, begin: Any, n: Any, evicted: Any, last: Any, newest: Any, arena: Any, told: Any
+) -> Any:
+    """Plan a chunk's answers over the last part of the window, and leave the tree as it is. Returns 1 if the zone is too
+    short, -1 if up to `evicted` times may go that belong to the part."""
+    out, more, items, new, sorted_, gather, repairs = carve(arena, told)
+    zone, slots = out[5], out[6]
+    ascending = sort(times, begin, n, out[0], out[1], out[2])
+    newest_then = max(newest, at(times, at(out[0], n - 1)))
+    first, until = LEAST, LEAST
+    if newest >= LEAST + last:
+        first = newest - last + 1
+    if newest_then >= LEAST + last:
+        until = newest_then - last
+    if evicted > 0:
+        enter_zone(tree, zone, slots, evicted)
+        if at(zone, evicted - 1) >= first:
+            return -1
+    node, i, told[ZONE] = enter_part(tree, first, until, zone, slots)
+    if told[ZONE] < 0:
+        return 1
+    taken = plan(tree, times, begin, n, ascending, 0, last, newest, out, node, i, items, new, False)
+    told[DEEP] = taken < 0
+    if taken < 0:
+        plan_deep(tree, times, begin, n, 0, last, newest, out, more, node, i)
+    return 0
+
+
+def part_kernel(m: Monoid) -> Any:
+    """Answer a chunk."""
+    answer_chunk = answering(m)
+
+    def answer_part(
+        state: Any, events: Any, begin: Any, n: Any, arena: Any, told: Any, partials: Any, answers: Any
+    ) -> Any:
+        out, more, items, new, sorted_, gather, repairs = carve(arena, told)
+        answer_chunk(state, events, begin, n, out, more, partials, answers)
+
+    return answer_part
 
 
 def older_step(tree: Any, t: Any) -> Any:
@@ -136,10 +193,19 @@ class Scratch:
         return self.suffixes, self.leaves
 
 
-def stream_through(store: BTree, times: Times, events: Events, window: int, span: int, answers: Answers) -> None:
-    """Run events through a store's window of so many times, or of a span (the other is 0)."""
+def stream_through(
+    store: BTree,
+    times: Times,
+    events: Events,
+    window: int,
+    span: int,
+    answers: Answers,
+    lasts: Sequence[tuple[int, Answers]] = (),
+) -> None:
+    """Run events through a store's window of so many times, or of a span (the other is 0); with answers over the last
+    part of the window, too."""
     newest = LEAST
-    if span:
+    if span or lasts:
         youngest = store.youngest()
         newest = LEAST if youngest is None else youngest
     if len(times):
@@ -153,13 +219,24 @@ def stream_through(store: BTree, times: Times, events: Events, window: int, span
         size, zone, newest_then = len(store), 0, newest
         if window:
             zone = max(0, size + n - window)
-        else:
+        if span or lasts:
             newest_then = max(newest, int(times[begin : begin + n].max()))
+        if span:
             if newest_then >= LEAST + span:
                 zone = machine_code(older_step)(store._tree, newest_then - span)
         if size + n > store.capacity:
             store._reserve(max(size + n, 2 * store.capacity))
+        missed = [
+            part
+            for part in enumerate(lasts)
+            if not _part(store, times, events, (begin, n), zone if window else 0, newest, part)
+        ]
+        if missed and n > 1:  # of times that may go: event by event
+            most = 1
+            continue
         _chunk(store, times, events, (begin, n, window, span, newest), zone, answers)
+        for _, (last, found) in missed:
+            store._answer_range(max(LEAST, newest_then - last + 1), found, begin)
         newest = newest_then
         begin += n
     if span:
@@ -168,9 +245,7 @@ def stream_through(store: BTree, times: Times, events: Events, window: int, span
 
 def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers) -> None:
     begin, n = what[:2]
-    scratch = store._scratch
-    if scratch is None or not scratch.serves(store, n, zone):
-        scratch = store._scratch = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
+    scratch = _scratch(store, 0, n, zone)
     scratch.told[ZONE] = zone
     arena, told = scratch.arena, scratch.told
     count = machine_code(plan_step)(store._tree, times, *what, arena, told)
@@ -178,3 +253,38 @@ def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, ans
         count = machine_code(deep_step)(store._tree, times, *what, arena, told)
     arguments = events, begin, n, arena, told, scratch.partials(), answers, count
     store._run(scratch.kernel, store._state(), arguments, bulk=True)
+
+
+def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:
+    """One for the window, and one for each part of it."""
+    while len(store._scratch) <= number:
+        store._scratch.append(Scratch(store, CHUNK, CHUNK))
+    scratch = store._scratch[number]
+    if not scratch.serves(store, n, zone):
+        scratch = store._scratch[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
+    return scratch
+
+
+def _part(
+    store: BTree,
+    times: Times,
+    events: Events,
+    chunk: tuple[int, int],
+    evicted: int,
+    newest: int,
+    part: tuple[int, tuple[int, Answers]],
+) -> bool:
+    """Answer a chunk over the last part of the window, before the tree changes; False if that cannot be told yet."""
+    number, (last, answers) = part
+    zone = max(evicted, CHUNK)
+    while True:
+        scratch = _scratch(store, number + 1, chunk[1], zone)
+        found = machine_code(part_step)(store._tree, times, *chunk, evicted, last, newest, scratch.arena, scratch.told)
+        if found <= 0:
+            break
+        zone = 4 * len(scratch.suffixes[0])
+    if found < 0:
+        return False
+    arguments = events, *chunk, scratch.arena, scratch.told, scratch.partials(), answers
+    store._run(store._kernel(part_kernel), store._state(), arguments, bulk=True, writes=False)
+    return True

@@ -27,6 +27,7 @@ from windlass.stores.fiba.nodes import (
     NONE,
     PARENT,
     RIGHT,
+    ROOT,
     SIZE,
     TIMES,
     at,
@@ -38,6 +39,7 @@ from windlass.stores.fiba.nodes import (
     slots_of,
 )
 from windlass.stores.fiba.ranges import walk
+from windlass.stores.fiba.search import down, start
 from windlass.stores.fiba.times import GREATEST, LEAST
 
 ZONE, LEAVES, EVICTED, SURVIVORS = range(4)  # what a plan tells besides its arrays
@@ -114,7 +116,7 @@ def older(tree: Any, t: Any) -> Any:
     return n
 
 
-def _enter_zone(tree: Any, zone: Any, slots: Any, count: Any) -> Any:
+def enter_zone(tree: Any, zone: Any, slots: Any, count: Any) -> Any:
     """(leaf, i): the place behind the oldest `count`, whose times and slots are written down."""
     head, nodes, free = tree
     slot_column, child_column = slots_of(head), children_of(head)
@@ -152,20 +154,24 @@ def plan(
     span: Any,
     newest: Any,
     out: Any,
+    node: Any,
+    i: Any,
     items: Any,
     new: Any,
+    changes: Any,
 ) -> Any:
-    """Plan events begin … begin + n - 1, sorted in `order`; `told[ZONE]` is how many the zone has. The walk through the
-    window finds where each event belongs, too: `items` are what the tree takes in, `new` the slots. Returns how many
-    items there are, or -1 if the chunk is deep: nothing is planned then."""
+    """Plan events begin … begin + n - 1, sorted in `order`; `told[ZONE]` is how many the zone has, and entry i of the node
+    is behind it. The walk through the window finds where each event belongs, too: if the plan `changes` the tree, `items`
+    are what it takes in, `new` the slots. Returns how many items there are, or -1 if the chunk is deep: nothing is planned
+    then."""
     head, nodes, free = tree
     order, ops, fronts, starts, pieces, zone, slots, told = out
     count = told[ZONE]
-    node, i = _enter_zone(tree, zone, slots, count)
     if at(times, at(order, 0)) <= _edge(times, order, n, span, newest, zone, count):
         return -1
     finger = head[RIGHT]
-    at_end, youngest = head[SIZE] == count, at(nodes, finger + TIMES + at(nodes, finger + ENTRIES) - 1)
+    youngest = at(nodes, finger + TIMES + at(nodes, finger + ENTRIES) - 1)
+    at_end = head[SIZE] == 0 or (count > 0 and at(zone, count - 1) == youngest)
     owner = finger if at_end else node
     leaf, m, last, before, taken, k = -1, 0, -1, LEAST, 0, 0  # `last`: the event whose run may go on
     while k <= n:
@@ -187,7 +193,9 @@ def plan(
         last = event
         put(ops, event - begin, leaf)
         fresh = 0
-        if k > 0 and before == t:
+        if not changes:
+            pass
+        elif k > 0 and before == t:
             slot = at(new, k - 1)
             put(new, k, slot if slot >= 0 else ~slot)
         elif holder != NONE:
@@ -204,7 +212,7 @@ def plan(
         put(fronts, event - begin, fresh)  # whether it brings a new time
         before = t
         k += 1
-        if at_end and ascending:
+        if at_end and ascending and changes:
             run = _append(tree, times, begin, k, n, leaf, owner, ops, fronts, items, new, taken)
             if run > 0:
                 k += run
@@ -225,6 +233,34 @@ def plan(
     told[SURVIVORS] = n
     head[SIZE] += taken
     return taken
+
+
+def enter_part(tree: Any, first: Any, last: Any, zone: Any, slots: Any) -> Any:
+    """(node, i, count): the same for a part of the window: the zone is its times from `first` to `last`. The count is -1 if
+    they are more than there is room for."""
+    head, nodes, free = tree
+    slot_column, child_column = slots_of(head), children_of(head)
+    node, i, found, bounded, bound = down(tree, start(tree, first), first)
+    n = 0
+    while True:
+        if i == at(nodes, node + ENTRIES):
+            if node == head[ROOT]:
+                break
+            i = place_of(tree, at(nodes, node + PARENT), node)
+            node = at(nodes, node + PARENT)
+            continue
+        if at(nodes, node + TIMES + i) > last:
+            break
+        if n == len(zone):
+            return node, i, -1
+        put(zone, n, at(nodes, node + TIMES + i))
+        put(slots, n, at(nodes, node + slot_column + i))
+        n += 1
+        i += 1
+        while at(nodes, node + LEVEL) > 0:
+            node = at(nodes, node + child_column + i)
+            i = 0
+    return node, i, n
 
 
 def _append(
@@ -282,7 +318,17 @@ def _edge(times: Any, order: Any, n: Any, span: Any, newest: Any, zone: Any, cou
 
 
 def plan_deep(
-    tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, out: Any, more: Any
+    tree: Any,
+    times: Any,
+    begin: Any,
+    n: Any,
+    window: Any,
+    span: Any,
+    newest: Any,
+    out: Any,
+    more: Any,
+    node: Any,
+    i: Any,
 ) -> Any:
     """The plan of a deep chunk: every time of the zone is a leaf, and is dropped when it goes. What is left of the chunk
     in the end stays in `order`."""
@@ -311,7 +357,6 @@ def plan_deep(
             put(ops, at(order, k) - begin, leaf)
             k += 1
     zone_leaves, behind = leaf + 1, k
-    node, i = _enter_zone(tree, zone, slots, count)
     last, before = -1, edge
     for k in range(behind, n + 1):
         event = at(order, min(k, n - 1))
