@@ -33,7 +33,8 @@ CPP = {"sum": "sum", "geomean": "geomean", "bloom": "bloom"}
 
 
 def full(make: Callable[[], Any], aggregate: str, window: int, distance: int) -> Any:
-    """A store whose window is full: the last `distance` of its times lie far ahead, as in the paper's load generator."""
+    """A store whose window is full: the last `distance` of its times lie far ahead, as in the paper's load
+    generator."""
     store = make()
     times = np.concatenate([np.arange(window - distance), (1 << 40) + np.arange(distance)])
     store.bulk_insert(times, values_for(aggregate, window))

@@ -1,7 +1,7 @@
 """Disorder of every depth (FiBA Figure 11): every event comes at the same distance from the youngest.
 
-The window is full and every event evicts the oldest. `at most` is a stream whose events come at any distance up to x, each at
-another place. A stream is fed in chunks of 1024 events to one live tree.
+The window is full and every event evicts the oldest. `at most` is a stream whose events come at any distance up to x,
+each at another place. A stream is fed in chunks of 1024 events to one live tree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Streams in order (FiBA Figure 13), over the window's size; and with one event in a hundred out of order.
 
-Fed in chunks of 1024 events to one live tree; TwoStacks and DABA, which know in-order streams only, run the same chunks.
+Fed in chunks of 1024 events to one live tree; TwoStacks and DABA, which know streams in order only, run the same
+chunks.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Field:
     shape: tuple[int, ...] = ()
 
     def allocate(self, slots: int) -> np.ndarray[Any, Any]:
-        """Room for that many, not initialised. From Arrow's pool, if it is more than a few pages: it hands out pages that
+        """Room for that many, not initialised. More than a few pages come from Arrow's pool: it hands out pages that
         are already mapped, where fresh ones would be faulted in one by one while a kernel fills them."""
         if self.dtype == object or slots * self.nbytes <= 1 << 15:
             return np.empty((slots, *self.shape), self.dtype)

@@ -10,8 +10,8 @@
 | TwoStacks | 3 / n | n | any | |
 | DABA | 5 / 6 | n | any | |
 | SlickDeque | 2 / 2 invertible, < 2 / n selective | n; 1 to n | invertible or selective | yes |
-| FiBA | O(1) in order, O(log d) at distance d / O(log n) | n and n / min_arity | any; events come and go in any order | any |
-| ClassicBTree | O(log n) / O(log n) | n and n / min_arity | any; events come and go in any order | any |
+| FiBA | O(1) in order, O(log d) at distance d / O(log n) | n and n / min_arity | any, in any order | yes |
+| ClassicBTree | O(log n) / O(log n) | n and n / min_arity | any, in any order | yes |
 """
 
 from windlass.stores.bint import BInt

@@ -114,7 +114,7 @@ class Bound(Layout):
             types, nullable=nullable, subtractable=self.subtractable, identity=self.needs_identity
         )
         self._install(monoid, self._reserved)
-        # What needs no conversion is told now, as small batches would spend more time on finding out than on the events.
+        # What needs no conversion is told now: small batches would spend more time on finding out than on events.
         one = monoid.inputs[0] if len(monoid.inputs) == 1 and monoid.is_compiled and not monoid.nullable else None
         natural = one is not None and one.dtype in (INT64, FLOAT64) and value_type(one.dtype) == one
         self._as_it_is = np.dtype(one.dtype) if one is not None and natural else None

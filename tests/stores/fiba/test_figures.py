@@ -1,7 +1,8 @@
 """The paper's Figures 1, 3 to 6 and 9, step by step: shapes, aggregates, and the coins of their captions.
 
 The figures are drawings; the shapes are those that the captions, the text and the coins leave possible. A caption says
-what a step spent (splits, merges, moves) and what it billed (negative: refunded): billed = spent + coins after - before.
+what a step spent (splits, merges, moves) and what it billed (negative: refunded): billed = spent + coins after -
+before.
 """
 
 from __future__ import annotations

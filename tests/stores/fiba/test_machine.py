@@ -1,8 +1,8 @@
 """Long random sequences of operations on the trees, against a dict: times to the values that came at them.
 
 Everything that can be done is done in any order: single events and batches, evictions anywhere and of whole prefixes,
-streams by count and by span, snapshots in between. After each step the invariants hold and all questions are answered as
-the dict answers them.
+streams by count and by span, snapshots in between. After each step the invariants hold and all questions are answered
+as the dict answers them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Trees of a given shape, and what is in their nodes: for the worked examples.
 
-A shape is a list of times for a leaf, or (times, children) for an inner node. The value at a time is a letter, as in the
-paper: 1 is a, 2 is b. Aggregates are read as words.
+A shape is a list of times for a leaf, or (times, children) for an inner node. The value at a time is a letter, as in
+the paper: 1 is a, 2 is b. Aggregates are read as words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The answers of a chunk, from its plan: one an event, as it comes.
 
-The leaves are combined by a small binary tree, which lies in cache; an event changes one leaf and the nodes above it. The
-answer is the suffix of the zone that is still there, and the root. Where events follow each other into the same leaf,
-which is to say in order, what is left and right of it is combined once, and each of them takes three ⊕, four if
+The leaves are combined by a small binary tree, which lies in cache; an event changes one leaf and the nodes above it.
+The answer is the suffix of the zone that is still there, and the root. Where events follow each other into the same
+leaf, which is to say in order, what is left and right of it is combined once, and each of them takes three ⊕, four if
 there is something right of it.
 """
 

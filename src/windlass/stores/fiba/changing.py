@@ -1,8 +1,8 @@
 """The two steps of a change, and of a query, as kernels.
 
-The first rearranges times and slots and leaves a list of the nodes to repair (or of the pieces to combine). It never sees
-a partial and is compiled once for all aggregates. The second lifts new events into their slots and repairs those nodes
-(or combines the pieces). It is compiled for the aggregate.
+The first rearranges times and slots and leaves a list of the nodes to repair (or of the pieces to combine). It never
+sees a partial and is compiled once for all aggregates. The second lifts new events into their slots and repairs those
+nodes (or combines the pieces). It is compiled for the aggregate.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ Function = Callable[..., Any]
 
 
 def insert_step(tree: Any, times: Any, items: Any, slots: Any, gathered: Any, repairs: Any) -> Any:
+    """Insert a batch in order; -1 if it is not, and then nothing was done."""
+    for k in range(1, len(times)):
+        if at(times, k) < at(times, k - 1):
+            return -1, 0
     take_in(tree, items, locate(tree, times, len(times), items, slots), gathered)
     return 0, settle(tree, repairs)
 

@@ -4,9 +4,9 @@ One time. In an inner node it is replaced by its neighbour in a leaf, and that l
 with too few takes one from its neighbour, or is merged with it if that has none to spare; then its parent lost one.
 
 Everything up to a time (in the spirit of the 2023 follow-up). The times that go are a prefix of the window: the tree is
-cut along one path, and what is left of it is freed subtree by subtree. The nodes on the path are the new left spine. Each
-may have too few entries, or none: from the top down, each shares with its right neighbour or is merged with it, so
-that it can spare one more for the level below.
+cut along one path, and what is left of it is freed subtree by subtree. The nodes on the path are the new left spine.
+Each may have too few entries, or none: from the top down, each shares with its right neighbour or is merged with it,
+so that it can spare one more for the level below.
 
            ╱ root ╲                    the path is cut; a node on it keeps what is right of the cut,
       ✂ ╱  │      │                    and has a right neighbour under the same parent

@@ -1,4 +1,4 @@
-"""The invariants of the tree, checked from the root down by plain recursion; shares nothing with the steps it judges."""
+"""The invariants of the tree, checked from the root down by recursion; shares nothing with the steps it judges."""
 
 from __future__ import annotations
 

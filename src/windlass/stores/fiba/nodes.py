@@ -2,8 +2,8 @@
 
     tree = (head, nodes, free)
 
-    head     size, root, height, free lists, counts, and for every level the leftmost and the rightmost node: the spines,
-             whose lowest are the two fingers
+    head     size, root, height, free lists, counts, and for every level the leftmost and the rightmost node: the
+             spines, whose lowest are the two fingers
     nodes    one row a node: how many entries, parent, level, …, times, slots, children
     free     slots that can be used again
 

@@ -1,9 +1,10 @@
 """Range queries (FiBA 4, Figure 10): which slots and subtrees make up the times from one to another.
 
-A *piece* is a slot, or ~row of a node off the spines whose subtree lies in the range as a whole. The paper recurses from
-the lowest common ancestor and passes down which neighbours are in the range. Here the range is walked through in order: from
-the first time on, up as long as the next entry is in the range, then down; the entry behind a subtree tells whether all
-of it is. So the walk can stop anywhere and go on later, which is how a sorted batch of times is walked through in one go.
+A *piece* is a slot, or ~row of a node off the spines whose subtree lies in the range as a whole. The paper recurses
+from the lowest common ancestor and passes down which neighbours are in the range. Here the range is walked through in
+order: from the first time on, up as long as the next entry is in the range, then down; the entry behind a subtree tells
+whether all of it is. So the walk can stop anywhere and go on later, which is how a sorted batch of times is walked
+through in one go.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def whole(tree: Any, pieces: Any) -> Any:
 
 
 def walk(tree: Any, node: Any, i: Any, t: Any, pieces: Any, n: Any, leaf: Any) -> Any:
-    """(node, i, n, leaf, holder): append the pieces up to time t. The next entry is i of the node; what is left of it is
-    done. The leaf is where t would be inserted (given: where the walk stood); the holder is the node that has an entry
-    at t, or NONE. The last piece is then that entry: it is never a subtree."""
+    """(node, i, n, leaf, holder): append the pieces up to time t. The next entry is i of the node; what is left of it
+    is done. The leaf is where t would be inserted (given: where the walk stood); the holder is the node that has an
+    entry at t, or NONE. The last piece is then that entry: it is never a subtree."""
     head, nodes, free = tree
     slot_column, child_column = slots_of(head), children_of(head)
     holder, last = node, 1
@@ -113,10 +114,7 @@ def folding(m: Monoid) -> Any:
         acc = load(values, piece) if piece >= 0 else load(aggregates, ~piece)
         for j in range(k + 1, n):
             piece = at(pieces, j)
-            if piece >= 0:
-                acc = combine(acc, load(values, piece))
-            else:
-                acc = combine(acc, load(aggregates, ~piece))
+            acc = combine(acc, load(values, piece) if piece >= 0 else load(aggregates, ~piece))
         return acc
 
     return fold

@@ -34,7 +34,6 @@ from windlass.stores.fiba.nodes import (
     PARENT,
     REPAIRS,
     RIGHT,
-    ROOT,
     ROW,
     at,
     children_of,
@@ -105,12 +104,12 @@ def repairing(m: Monoid) -> Any:
                 for i in range(1, entries):
                     acc = combine(acc, load(values, at(nodes, slots + i)))
             else:
-                if side == UP or side == RIGHTWARD:
+                if side in (UP, RIGHTWARD):
                     acc = combine(load(aggregates, at(nodes, at(nodes, children) + ROW)), acc)
                 for i in range(1, entries):
                     acc = combine(acc, load(aggregates, at(nodes, at(nodes, children + i) + ROW)))
                     acc = combine(acc, load(values, at(nodes, slots + i)))
-                if side == UP or side == LEFTWARD:
+                if side in (UP, LEFTWARD):
                     acc = combine(acc, load(aggregates, at(nodes, at(nodes, children + entries) + ROW)))
             if kind == LEFTWARD:
                 acc = combine(acc, load(aggregates, at(nodes, at(nodes, node + PARENT) + ROW)))

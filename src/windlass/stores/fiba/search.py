@@ -1,8 +1,8 @@
 """Finger search (FiBA 3.2): up a spine from the nearer end of the window, then down.
 
-A subtree that reaches i levels up a spine holds some min_arity^i times, so a time at distance d from the window's nearer
-end is found in O(log d) steps. Between the two outer children of the root, the root itself is as near. The classic
-B-tree searches from its root. In a batch in order, the search goes on from where the time before it fell.
+A subtree that reaches i levels up a spine holds some min_arity^i times, so a time at distance d from the window's
+nearer end is found in O(log d) steps. Between the two outer children of the root, the root itself is as near. The
+classic B-tree searches from its root. In a batch in order, the search goes on from where the time before it fell.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def onward(tree: Any, node: Any, t: Any) -> Any:
 
 
 def down(tree: Any, node: Any, t: Any) -> Any:
-    """(node, i, found, bounded, bound): t is entry i of the node, or would be of this leaf. If there is no bound, or from t
-    to the bound, all times belong to this leaf."""
+    """(node, i, found, bounded, bound): t is entry i of the node, or would be of this leaf. If there is no bound, or
+    from t to the bound, all times belong to this leaf."""
     head, nodes, free = tree
     children, bounded, bound, i = children_of(head), False, t, 0
     while True:

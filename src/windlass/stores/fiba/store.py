@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +37,7 @@ from windlass.stores.journal import Journal
 from windlass.stores.layout import Integers
 
 DEFAULT_ARITY, MOST_ARITY = 16, 64
+_AS_IT_IS: AbstractContextManager[None] = nullcontext()
 _NOTHING: Events = ((), np.zeros(0, np.bool_), 0)
 _AS_THEY_ARE = np.zeros(0, np.int64)
 
@@ -48,6 +50,13 @@ class BTree(Bound):
 
     needs_identity = True  # of a stream's answers, where a time has not come yet
     fingers: ClassVar[bool]
+
+    _head: Integers
+    _nodes: Integers
+    _free: Integers
+    _aggregates: Columns
+    _scratch: list[Scratch]  # of streams
+    _batches: tuple[Any, ...] | None  # arrays for a batch, see `_batch`
 
     def __init__(
         self,
@@ -145,16 +154,11 @@ class BTree(Bound):
     def bulk_insert(self, times: Any, values: Any) -> None:
         """Insert many events, in any order: sorted once, in one pass over the tree, each node repaired once."""
         ts = times_of(times)
-        with self._all_or_nothing(bulk=True):
+        with self._unless_compiled():
             events, _ = self._read(values)
             _check_lengths(ts, events)
-            if len(ts) == 0:
-                return
-            order = _AS_THEY_ARE
-            if not is_ascending(ts):
-                order = np.argsort(ts, kind="stable")
-                ts = ts[order]
-            self._insert(ts, events, order)
+            if len(ts):
+                self._insert(ts, events, _AS_THEY_ARE)
 
     def bulk_evict(self, up_to: Any) -> int:
         """Remove every event before a time; returns how many there were."""
@@ -162,8 +166,15 @@ class BTree(Bound):
         t = time_of(up_to)
         if len(self) == 0 or t == LEAST:
             return 0
-        with self._all_or_nothing():
+        with self._unless_compiled(bulk=False):
             return self._evict_through(t - 1)
+
+    def _unless_compiled(self, bulk: bool = True) -> AbstractContextManager[None]:
+        """All or nothing. Where it is compiled and bound there is nothing to take back, and finding out costs time."""
+        self._usable()
+        if self._monoid is not None and self._monoid.is_compiled:
+            return _AS_IT_IS
+        return self._all_or_nothing(bulk)
 
     def stream(
         self, times: Any, values: Any, window: int | None = None, *, span: Any = None, last: Sequence[Any] = ()
@@ -172,8 +183,8 @@ class BTree(Bound):
 
         `window`: the window holds that many distinct times; where there are more, the oldest goes. `span`: it holds
         the times after the youngest minus the span, and events that come later than that do not count. `last`: spans of
-        parts of the window that end with its youngest time; then the answers are a tuple, the window's first and one for
-        each part. NumPy values (and lists) give NumPy answers, Arrow values give Arrow.
+        parts of the window that end with its youngest time; then the answers are a tuple, the window's first and one
+        for each part. NumPy values (and lists) give NumPy answers, Arrow values give Arrow.
         """
         if (window is None) == (span is None):
             raise InvalidArgument("stream needs one of window= and span=")
@@ -183,10 +194,7 @@ class BTree(Bound):
         if span is not None and any(part > length for part in parts):
             raise InvalidArgument(f"a part of the window cannot be longer than its span of {span!r}; got {list(last)}")
         ts = times_of(times)
-        if self._monoid is not None and self._monoid.is_compiled:  # there is nothing to take back, and it costs time
-            self._usable()
-            return self._stream(ts, values, size, length, parts)
-        with self._all_or_nothing(bulk=True):
+        with self._unless_compiled():
             return self._stream(ts, values, size, length, parts)
 
     def _stream(self, ts: Times, values: Any, size: int, length: int, parts: list[int]) -> Any:
@@ -205,10 +213,20 @@ class BTree(Bound):
         n = len(ts)
         if len(self) + n > self._capacity:
             self._reserve(max(len(self) + n, 2 * self._capacity, SMALLEST))
-        items = tuple(np.empty(n + 1, np.int64) for _ in range(4))
-        gathered = tuple(np.empty(n + 2 * self.min_arity, np.int64) for _ in range(3))
-        slots = np.empty(n, np.int64)
-        self._change(insert_step, (ts, items, slots, gathered), n, events, order, slots)
+        items, gathered, slots, _ = self._batch(n)
+        if self._change(insert_step, (ts, items, slots, gathered), n, events, order, slots) < 0:
+            order = np.argsort(ts, kind="stable")
+            self._insert(ts[order], events, order)
+
+    def _batch(self, n: int) -> tuple[Any, ...]:
+        """Arrays for a change of n events: items, gathered entries, slots, repairs."""
+        batch = self._batches
+        if batch is None or len(batch[2]) < n or len(batch[3]) < 2 * self.rows + 2:
+            most = max(n, 256)
+            items = tuple(np.empty(most + 1, np.int64) for _ in range(4))
+            gathered = tuple(np.empty(most + 2 * self.min_arity, np.int64) for _ in range(3))
+            batch = self._batches = (items, gathered, np.empty(most, np.int64), np.empty(2 * self.rows + 2, np.int64))
+        return batch
 
     def _evict_through(self, t: int) -> int:
         evicted = int(self._change(evict_up_to_step, (t,), 1))
@@ -225,12 +243,13 @@ class BTree(Bound):
         slots: Integers = _AS_THEY_ARE,
     ) -> Any:
         """Both steps of a change of n events."""
-        repairs = np.empty(2 * self.repairs_at_most(n), np.int64)
+        repairs = self._batch(n)[3]
         kernel = self._kernel(change_kernel if events[2] else repair_kernel)
         tail = (events, order, slots, events[2], repairs) if events[2] else (repairs,)
         if self._bound.is_compiled or n > 1:
             result, count = machine_code(step)(self._tree, *arguments, repairs)
-            self._run(kernel, self._state(), (*tail, count), bulk=True)
+            if count > 0:
+                self._run(kernel, self._state(), (*tail, count), bulk=True)
             return result
         journal = Journal()
         tree, state = journal.noting(self._tree), journal.noting(self._state())
@@ -242,10 +261,6 @@ class BTree(Bound):
             journal.undo()
             raise
         return result
-
-    def repairs_at_most(self, n: int) -> int:
-        """How many nodes a change of n events can touch: on each level, two an event and what a spine has."""
-        return min((2 * n + 8) * (self.height + 4), self.rows + 1)
 
     def _kernel(self, make: Callable[[Monoid], Function]) -> Function:
         m = self._bound
@@ -293,7 +308,7 @@ class BTree(Bound):
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
-        self._scratch: list[Scratch] = []
+        self._scratch, self._batches = [], None
         self._running = monoid.allocate(0)
         self._header = np.zeros(1, np.int64)
         self._allocate_tree(max(SMALLEST, capacity))
@@ -381,7 +396,8 @@ class FiBA(BTree):
     """The finger B-tree aggregator: O(log d) for an event at distance d from the window's nearer end, O(1) a query.
 
     `min_arity` is the least number of children of a node, half of the greatest. `unit` is what a span given as text is
-    counted in; the times of timestamps and dates are microseconds. `dtype`, `nullable` and `capacity` as for all stores.
+    counted in; the times of timestamps and dates are microseconds. `dtype`, `nullable` and `capacity` as for all
+    stores.
     """
 
     fingers = True
@@ -400,10 +416,6 @@ def _check_lengths(ts: Times, events: Events) -> None:
         raise InvalidArgument(f"got {len(ts)} times and {events[2]} values")
 
 
-def is_ascending(ts: Times) -> bool:
-    return len(ts) < 2 or bool((ts[1:] >= ts[:-1]).all())
-
-
 def rows_of(capacity: int, min_arity: int) -> int:
     """Nodes for so many events: every one but the root has at least min_arity - 1; and a few that wait to be freed."""
     return capacity // (min_arity - 1) + 2 + 3 * nodes.LEVELS
@@ -417,7 +429,8 @@ def _arity(value: Any) -> int:
 
 
 def _longer(array: Integers, length: int) -> Integers:
-    return _copied(array, np.empty(length, np.int64))
+    longer: Integers = _copied(array, np.empty(length, np.int64))
+    return longer
 
 
 def _copied(old: Any, new: Any) -> Any:

@@ -3,8 +3,8 @@
     plan_step       sort the chunk; plan its answers; evict what goes, insert what stays         compiled once
     stream_kernel   suffixes of the zone, leaves, one answer an event; lift into slots, repair   for each aggregate
 
-The tree takes a whole chunk at once, so a node is repaired once a chunk, however many events fell into it, and a stream in
-order builds and frees whole leaves. No answer looks further ahead than its own event.
+The tree takes a whole chunk at once, so a node is repaired once a chunk, however many events fell into it, and a stream
+in order builds and frees whole leaves. No answer looks further ahead than its own event.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def carve(arena: Any, told: Any) -> Any:
 def plan_step(
     tree: Any, times: Any, begin: Any, n: Any, window: Any, span: Any, newest: Any, arena: Any, told: Any
 ) -> Any:
-    """Plan a chunk and change the tree; returns how many nodes to repair, or -1 if the chunk is deep and nothing was done.
-    The plan names slots and rows, whose partials are overwritten only after the answers."""
+    """Plan a chunk and change the tree; returns how many nodes to repair, or -1 if the chunk is deep and nothing was
+    done. The plan names slots and rows, whose partials are overwritten only after the answers."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
     ascending = sort(times, begin, n, out[0], out[1], out[2])
     node, i = enter_zone(tree, out[5], out[6], told[ZONE])
@@ -107,8 +107,8 @@ def deep_step(
 def part_step(
     tree: Any, times: Any, begin: Any, n: Any, evicted: Any, last: Any, newest: Any, arena: Any, told: Any
 ) -> Any:
-    """Plan a chunk's answers over the last part of the window, and leave the tree as it is. Returns 1 if the zone is too
-    short, -1 if up to `evicted` times may go that belong to the part."""
+    """Plan a chunk's answers over the last part of the window, and leave the tree as it is. Returns 1 if the zone is
+    too short, -1 if up to `evicted` times may go that belong to the part."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
     zone, slots = out[5], out[6]
     ascending = sort(times, begin, n, out[0], out[1], out[2])
@@ -164,8 +164,8 @@ def stream_kernel(m: Monoid) -> Any:
 
 
 class Scratch:
-    """Room for a chunk, kept from chunk to chunk: long enough for the worst there can be. What is not used of it is never
-    touched, and so takes no memory."""
+    """Room for a chunk, kept from chunk to chunk: long enough for the worst there can be. What is not used of it is
+    never touched, and so takes no memory."""
 
     def __init__(self, store: BTree, chunk: int, zone: int) -> None:
         self.capacity, self.chunk, self.zone, self.monoid = store.capacity, chunk, zone, store._bound
@@ -221,9 +221,8 @@ def stream_through(
             zone = max(0, size + n - window)
         if span or lasts:
             newest_then = max(newest, int(times[begin : begin + n].max()))
-        if span:
-            if newest_then >= LEAST + span:
-                zone = machine_code(older_step)(store._tree, newest_then - span)
+        if span and newest_then >= LEAST + span:
+            zone = machine_code(older_step)(store._tree, newest_then - span)
         if size + n > store.capacity:
             store._reserve(max(size + n, 2 * store.capacity))
         missed = [

@@ -1,11 +1,12 @@
 """What a chunk of a stream will do to the window, found out before anything is changed: a plan for its answers.
 
-The chunk's events, sorted by time, cut what stays of the window into gaps, which do not change while the chunk runs, and
-runs, which grow at their end; all are leaves of a small binary tree (`answering`). In front of them is the zone: the
-oldest events of the window, as many as this chunk can evict, of which every suffix will be wanted.
+The chunk's events, sorted by time, cut what stays of the window into gaps, which do not change while the chunk runs,
+and runs, which grow at their end; all are leaves of a small binary tree (`answering`). In front of them is the zone:
+the oldest events of the window, as many as this chunk can evict, of which every suffix will be wanted.
 
     window   │ z z z z z │ gap │ run │ gap │ run │          zone: each z goes as an event comes
-                           leaf  leaf  leaf  leaf           a run: events next to each other in time that came in this order
+                           leaf  leaf  leaf  leaf           a run: events next to each other in time that came in this
+                           order
 
 So a chunk in order has two leaves, as has one whose events all come at the same distance; only as disorder
 grows there are more, up to two an event. None of this looks at a partial.
@@ -160,10 +161,10 @@ def plan(
     new: Any,
     changes: Any,
 ) -> Any:
-    """Plan events begin … begin + n - 1, sorted in `order`; `told[ZONE]` is how many the zone has, and entry i of the node
-    is behind it. The walk through the window finds where each event belongs, too: if the plan `changes` the tree, `items`
-    are what it takes in, `new` the slots. Returns how many items there are, or -1 if the chunk is deep: nothing is planned
-    then."""
+    """Plan events begin … begin + n - 1, sorted in `order`; `told[ZONE]` is how many the zone has, and entry i of the
+    node is behind it. The walk through the window finds where each event belongs, too: if the plan `changes` the tree,
+    `items` are what it takes in, `new` the slots. Returns how many items there are, or -1 if the chunk is deep: nothing
+    is planned then."""
     head, nodes, free = tree
     order, ops, fronts, starts, pieces, zone, slots, told = out
     count = told[ZONE]
@@ -236,8 +237,8 @@ def plan(
 
 
 def enter_part(tree: Any, first: Any, last: Any, zone: Any, slots: Any) -> Any:
-    """(node, i, count): the same for a part of the window: the zone is its times from `first` to `last`. The count is -1 if
-    they are more than there is room for."""
+    """(node, i, count): the same for a part of the window: the zone is its times from `first` to `last`. The count is
+    -1 if they are more than there is room for."""
     head, nodes, free = tree
     slot_column, child_column = slots_of(head), children_of(head)
     node, i, found, bounded, bound = down(tree, start(tree, first), first)
@@ -277,8 +278,8 @@ def _append(
     new: Any,
     taken: Any,
 ) -> Any:
-    """The events from k on that go on behind the window, each later than the one before, in loops that do one thing each:
-    returns how many they are."""
+    """The events from k on that go on behind the window, each later than the one before, in loops that do one thing
+    each: returns how many they are."""
     head, nodes, free = tree
     stop, room = k, head[FREE_SLOTS]
     while stop < n and stop - k < room and at(times, begin + stop) > at(times, begin + stop - 1):
@@ -330,8 +331,8 @@ def plan_deep(
     node: Any,
     i: Any,
 ) -> Any:
-    """The plan of a deep chunk: every time of the zone is a leaf, and is dropped when it goes. What is left of the chunk
-    in the end stays in `order`."""
+    """The plan of a deep chunk: every time of the zone is a leaf, and is dropped when it goes. What is left of the
+    chunk in the end stays in `order`."""
     head, nodes, free = tree
     order, ops, fronts, starts, pieces, zone, slots, told = out
     drop_starts, drops, leaf_times, born, olds, bits = more

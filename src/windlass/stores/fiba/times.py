@@ -52,7 +52,7 @@ def time_of(t: Any) -> int:
 
 def _scaled(values: Any, unit: str) -> Times:
     if unit == "ns":
-        return np.floor_divide(values, 1000)  # before 1970 it rounds down, too
+        return np.asarray(values // 1000, np.int64)  # before 1970 it rounds down, too
     factor = _MICROSECONDS[unit]
     if len(values) and max(abs(int(values.min())), abs(int(values.max()))) > GREATEST // factor:
         raise InvalidArgument("a time does not fit in 64 bits when counted in microseconds")
