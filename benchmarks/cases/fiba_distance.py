@@ -54,7 +54,7 @@ def _race(scale: Scale, aggregate: str, window: int, distance: int, rounds: int)
                 rates.setdefault(name, []).append(rounds / seconds)
             answers[name] = store.query()
         for arity in (4, 8) if repetition >= 0 and aggregate != "bloom" else ():
-            rate = _cpp(arity, aggregate, window, distance, 4 * rounds)
+            rate = _cpp(arity, aggregate, window, distance, scale.pick(1 << 22, 1 << 16))
             if rate is not None:
                 rates.setdefault(f"C++ FiBA {arity}", []).append(rate)
     first = next(iter(answers.values()))

@@ -65,7 +65,7 @@ class FineGrained:
         events = self._reader.read(batch, columns)
         answers: dict[str, list[pa.Array]] = {name: [] for name in self.aggregates}
         keys, order, ends = _by_key(events)
-        for key, rows in zip(keys, np.split(order, ends), strict=True):
+        for key, rows in zip(keys, np.split(order, ends), strict=len(events) > 0):
             stores = self._stores.get(key) or self._made(events)
             for name, aggregate in self.aggregates.items():
                 values = [_taken(events.column(c), rows) for c in aggregate.columns if c is not None]

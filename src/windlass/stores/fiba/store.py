@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
@@ -418,7 +419,8 @@ def _check_lengths(ts: Times, events: Events) -> None:
 
 def rows_of(capacity: int, min_arity: int) -> int:
     """Nodes for so many events: every one but the root has at least min_arity - 1; and a few that wait to be freed."""
-    return capacity // (min_arity - 1) + 2 + 3 * nodes.LEVELS
+    levels = int(math.log(capacity + 1, min_arity)) + 3
+    return capacity // (min_arity - 1) + 3 * levels
 
 
 def _arity(value: Any) -> int:

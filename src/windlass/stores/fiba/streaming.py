@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from windlass.stores.fiba.store import BTree
 
 CHUNK = 1024  # events
+_SMALL = 256  # below this, a chunk is longer than its window, and deep
 
 
 def carve(arena: Any, told: Any) -> Any:
@@ -213,12 +214,12 @@ def stream_through(
             store._evict_through(int(store.times()[len(store) - window - 1]))
         elif span and newest >= LEAST + span:
             store._evict_through(newest - span)
-    begin, most = 0, min(CHUNK, window) if window else CHUNK
+    begin, most = 0, min(CHUNK, window) if window >= _SMALL else CHUNK
     while begin < len(times):
         n = min(most, len(times) - begin)
         size, zone, newest_then = len(store), 0, newest
         if window:
-            zone = max(0, size + n - window)
+            zone = min(size, max(0, size + n - window))
         if span or lasts:
             newest_then = max(newest, int(times[begin : begin + n].max()))
         if span and newest_then >= LEAST + span:

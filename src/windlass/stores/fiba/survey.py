@@ -11,8 +11,9 @@ the oldest events of the window, as many as this chunk can evict, of which every
 So a chunk in order has two leaves, as has one whose events all come at the same distance; only as disorder
 grows there are more, up to two an event. None of this looks at a partial.
 
-A chunk whose events fall into the zone (disorder as deep as the window) is *deep*: its own events may be evicted again
-before it ends. Then every time in the zone is a leaf of its own, which is dropped when it goes.
+A chunk whose events fall into the zone (disorder as deep as the window, or a window smaller than the chunk) is *deep*:
+its own events may be evicted again before it ends. Then every time in the zone is a leaf of its own, which is dropped
+when it goes.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def plan(
     head, nodes, free = tree
     order, ops, fronts, starts, pieces, zone, slots, told = out
     count = told[ZONE]
-    if at(times, at(order, 0)) <= _edge(times, order, n, span, newest, zone, count):
+    if at(times, at(order, 0)) <= _edge(times, order, n, window, span, newest, zone, count):
         return -1
     finger = head[RIGHT]
     youngest = at(nodes, finger + TIMES + at(nodes, finger + ENTRIES) - 1)
@@ -311,8 +312,10 @@ def _is_gone(t: Any, newest: Any, span: Any) -> Any:
     return newest >= LEAST + span and t <= newest - span
 
 
-def _edge(times: Any, order: Any, n: Any, span: Any, newest: Any, zone: Any, count: Any) -> Any:
+def _edge(times: Any, order: Any, n: Any, window: Any, span: Any, newest: Any, zone: Any, count: Any) -> Any:
     """Up to which time an event of this chunk may be evicted before the chunk ends."""
+    if 0 < window < n:
+        return GREATEST
     edge = at(zone, count - 1) if count > 0 else LEAST
     newest = max(newest, at(times, at(order, n - 1)))
     return max(edge, newest - span) if span > 0 and newest >= LEAST + span else edge
@@ -337,7 +340,7 @@ def plan_deep(
     order, ops, fronts, starts, pieces, zone, slots, told = out
     drop_starts, drops, leaf_times, born, olds, bits = more
     count = told[ZONE]
-    edge = _edge(times, order, n, span, newest, zone, count)
+    edge = _edge(times, order, n, window, span, newest, zone, count)
     leaf, m, k, z = -1, 0, 0, 0
     while z < count or (k < n and at(times, at(order, k)) <= edge):
         t = at(times, at(order, k)) if k < n else at(zone, z)
