@@ -18,6 +18,7 @@ from typing import TypeVar
 from benchmarks.workloads import SEED
 
 STORES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
+FIBA = ("fiba_distance", "fiba_in_order", "fiba_latency", "fiba_sharing", "fiba_real", "fiba_coarse", "fiba_bulk")
 SLICING = (
     "slicing_in_order",
     "slicing_disorder",
@@ -48,7 +49,7 @@ SHARING = (
 )
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_soak")
 WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")
-NAMES = STORES + SLICING + SHARING + WHEEL + SPARK
+NAMES = STORES + FIBA + SLICING + SHARING + WHEEL + SPARK
 
 T = TypeVar("T")
 Table = tuple[str, list[str], list[list[str]]]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from windlass import aggregates as agg
     from windlass import windows
+    from windlass.operator.fine_grained import FineGrained
     from windlass.operator.operator import Operator, aggregate
     from windlass.operator.query import Query
     from windlass.operator.results import Results
@@ -33,6 +34,7 @@ __all__ = [
     "Cumulate",
     "DataDriven",
     "Deterministic",
+    "FineGrained",
     "History",
     "Landmark",
     "LastN",
@@ -56,6 +58,7 @@ __version__ = "0.1.0"
 
 _MODULES = {"agg": "windlass.aggregates", "windows": "windlass.windows"}
 _HOMES = {
+    "FineGrained": "windlass.operator.fine_grained",
     "Operator": "windlass.operator.operator",
     "aggregate": "windlass.operator.operator",
     "History": "windlass.wheel.history",

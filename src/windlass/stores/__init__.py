@@ -10,10 +10,13 @@
 | TwoStacks | 3 / n | n | any | |
 | DABA | 5 / 6 | n | any | |
 | SlickDeque | 2 / 2 invertible, < 2 / n selective | n; 1 to n | invertible or selective | yes |
+| FiBA | O(1) in order, O(log d) at distance d / O(log n) | n and n / min_arity | any, in any order | yes |
+| ClassicBTree | O(log n) / O(log n) | n and n / min_arity | any, in any order | yes |
 """
 
 from windlass.stores.bint import BInt
 from windlass.stores.daba import DABA
+from windlass.stores.fiba import ClassicBTree, FiBA
 from windlass.stores.flatfat import FlatFAT
 from windlass.stores.flatfit import FlatFIT
 from windlass.stores.recompute import Recompute
@@ -27,6 +30,8 @@ from windlass.stores.two_stacks import TwoStacks
 __all__ = [
     "DABA",
     "BInt",
+    "ClassicBTree",
+    "FiBA",
     "FlatFAT",
     "FlatFIT",
     "Recompute",

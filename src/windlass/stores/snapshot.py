@@ -29,7 +29,7 @@ from windlass.errors import CorruptSnapshot, WrongType
 from windlass.stores.objects import decode, encode
 
 if TYPE_CHECKING:
-    from windlass.stores.store import Store
+    from windlass.stores.bound import Bound
 
 MAGIC = b"WINDLASS"
 FORMAT = 1
@@ -37,7 +37,7 @@ _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
 
-def pack(store: Store) -> bytes:
+def pack(store: Bound) -> bytes:
     head: dict[str, Any] = _kind(store) | {
         "layout": store.layout,
         "bound": store._monoid is not None,
@@ -64,7 +64,7 @@ def pack(store: Store) -> bytes:
     return data + hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-def take_over(store: Store, data: bytes) -> None:
+def take_over(store: Bound, data: bytes) -> None:
     """Fill a fresh store from a snapshot; raises CorruptSnapshot, and then the fresh store is of no use."""
     try:
         head, body = _open(data)
@@ -99,7 +99,7 @@ def take_over(store: Store, data: bytes) -> None:
         raise CorruptSnapshot(f"the snapshot's state is impossible: {type(e).__name__}: {e}") from e
 
 
-def _fill(store: Store, head: dict[str, Any], body: bytes) -> None:
+def _fill(store: Bound, head: dict[str, Any], body: bytes) -> None:
     store.bind(_types_from_text(head["types"]), head["nullable"])
     m = store._bound
     if head["fields"] != _fields(m):
@@ -172,7 +172,7 @@ def _read(dtype: str, shape: tuple[int, ...], raw: bytes, m: Monoid) -> np.ndarr
         raise CorruptSnapshot(f"an array of the snapshot cannot be read: {error}") from error
 
 
-def _kind(store: Store) -> dict[str, Any]:
+def _kind(store: Bound) -> dict[str, Any]:
     aggregate = store.aggregate
     return {
         "technique": type(store).__name__,
@@ -184,7 +184,7 @@ def _kind(store: Store) -> dict[str, Any]:
     }
 
 
-def _definition(store: Store) -> str | None:
+def _definition(store: Bound) -> str | None:
     """The digest of a user's functions; None where they refer to what has no digest."""
     definition = store.aggregate.definition
     return None if definition.startswith("unnamed") else definition

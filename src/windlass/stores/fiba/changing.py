@@ -1,0 +1,129 @@
+"""The two steps of a change, and of a query, as kernels.
+
+The first rearranges times and slots and leaves a list of the nodes to repair (or of the pieces to combine). It never
+sees a partial and is compiled once for all aggregates. The second lifts new events into their slots and repairs those
+nodes (or combines the pieces). It is compiled for the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from windlass.aggregates.evaluation import answer, lifted
+from windlass.aggregates.monoid import Monoid
+from windlass.kernels import accessors, compiled
+from windlass.stores.fiba import nodes
+from windlass.stores.fiba.eviction import evict, evict_up_to
+from windlass.stores.fiba.insertion import locate, take_in
+from windlass.stores.fiba.nodes import SIZE, at, put
+from windlass.stores.fiba.ranges import folding, walk, whole
+from windlass.stores.fiba.repair import repairing, settle
+from windlass.stores.fiba.search import down, start
+
+Function = Callable[..., Any]
+
+# ---------------------------------------------------------------------- first steps, for all aggregates
+
+
+def insert_step(tree: Any, times: Any, items: Any, slots: Any, gathered: Any, repairs: Any) -> Any:
+    """Insert a batch in order; -1 if it is not, and then nothing was done."""
+    for k in range(1, len(times)):
+        if at(times, k) < at(times, k - 1):
+            return -1, 0
+    take_in(tree, items, locate(tree, times, len(times), items, slots), gathered)
+    return 0, settle(tree, repairs)
+
+
+def evict_step(tree: Any, t: Any, repairs: Any) -> Any:
+    return int(evict(tree, t)), settle(tree, repairs)
+
+
+def evict_up_to_step(tree: Any, t: Any, repairs: Any) -> Any:
+    return evict_up_to(tree, t), settle(tree, repairs)
+
+
+def range_step(tree: Any, first: Any, last: Any, pieces: Any) -> Any:
+    node, i, found, bounded, bound = down(tree, start(tree, first), first)
+    node, i, n, leaf, holder = walk(tree, node, i, last, pieces, 0, node)
+    return n
+
+
+def whole_step(tree: Any, pieces: Any) -> Any:
+    return whole(tree, pieces)
+
+
+def contains_step(tree: Any, t: Any) -> Any:
+    node, i, found, bounded, bound = down(tree, start(tree, t), t)
+    return found
+
+
+def live_step(tree: Any, times: Any, slots: Any) -> Any:
+    """All times and slots in order."""
+    head, rows, free = tree
+    node, i, n = head[nodes.LEFT], 0, 0
+    slot_column, child_column = nodes.slots_of(head), nodes.children_of(head)
+    while n < head[SIZE]:
+        if i < at(rows, node + nodes.ENTRIES):
+            put(times, n, at(rows, node + nodes.TIMES + i))
+            put(slots, n, at(rows, node + slot_column + i))
+            n, i = n + 1, i + 1
+            while at(rows, node + nodes.LEVEL) > 0:
+                node = at(rows, node + child_column + i)
+                i = 0
+        else:
+            i = nodes.place_of(tree, at(rows, node + nodes.PARENT), node)
+            node = at(rows, node + nodes.PARENT)
+
+
+@cache
+def machine_code(step: Function) -> Function:
+    return compiled(step)
+
+
+# ---------------------------------------------------------------------- second steps, for one aggregate
+
+
+def changing(m: Monoid) -> Function:
+    """`change(state, events, order, slots, n, repairs, count)`: lift n events, in the order given (empty: as they are),
+    into their slots, and repair."""
+    combine, lift_at, repair = m.combine, lifted(m), repairing(m)
+    load, store = accessors(m.fields)
+
+    def change(state: Any, events: Any, order: Any, slots: Any, n: Any, repairs: Any, count: Any) -> Any:
+        head, rows, values, aggregates = state
+        for k in range(n):
+            slot = at(slots, k)
+            x = lift_at(events, at(order, k) if len(order) > 0 else k)
+            if slot < 0:
+                store(values, ~slot, x)
+            else:
+                store(values, slot, combine(load(values, slot), x))
+        repair(head, rows, repairs, count, values, aggregates)
+
+    return change
+
+
+def change_kernel(m: Monoid) -> Function:
+    return changing(m)
+
+
+def repair_kernel(m: Monoid) -> Function:
+    repair = repairing(m)
+
+    def repair_only(state: Any, repairs: Any, n: Any) -> Any:
+        head, rows, values, aggregates = state
+        repair(head, rows, repairs, n, values, aggregates)
+
+    return repair_only
+
+
+def query_kernel(m: Monoid) -> Function:
+    fold, answer_at = folding(m), answer(m)
+
+    def query(state: Any, pieces: Any, n: Any, answers: Any, row: Any) -> Any:
+        head, rows, values, aggregates = state
+        answer_at(answers, row, fold(pieces, 0, n, values, aggregates))
+
+    return query

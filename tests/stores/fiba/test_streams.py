@@ -1,0 +1,108 @@
+"""Streams through the trees, against brute force: every kind of disorder, chunks of every size, parts of the window."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from stores.fiba.brute import ANSWERS, streamed
+
+from windlass import aggregates as agg
+from windlass.stores import ClassicBTree, FiBA
+from windlass.stores.fiba import streaming
+
+
+def disorder(random: Random, kind: str, n: int, t: int) -> list[int]:
+    times = []
+    for _ in range(n):
+        t += random.choice([0, 1, 1, 2, 1, 1, 40] if kind != "in order" else [1])
+        late = {"in order": 0, "gaps": 0, "near": random.randrange(60)}.get(kind)
+        times.append(t - (late if late is not None else random.randrange(300) * (random.random() < 0.2)))
+    return times
+
+
+@pytest.mark.parametrize("store", [FiBA, ClassicBTree])
+@pytest.mark.parametrize("reach", [{"window": w} for w in (1, 2, 5, 20, 100)] + [{"span": s} for s in (1, 5, 30, 200)])
+@pytest.mark.parametrize("aggregate", [agg.sum(), agg.collect_list(), agg.last()], ids=lambda a: a.name)
+def test_streams(monkeypatch: Any, store: Any, reach: dict[str, int], aggregate: Any) -> None:
+    random = Random(repr((store.__name__, reach, aggregate.name)))
+    for chunk in (1, 3, 16, 1024):
+        monkeypatch.setattr(streaming, "CHUNK", chunk)
+        tree = store(aggregate, min_arity=random.choice([2, 3, 4, 8]))
+        held: dict[int, list[int]] = {}
+        t = 0
+        for kind in ("in order", "near", "deep", "gaps", "deep"):
+            times = disorder(random, kind, random.randrange(1, 90), t)
+            t = max(times)
+            values = [random.randrange(50) for _ in times]
+            expected = streamed(held, zip(times, values, strict=True), reach.get("window", 0), reach.get("span", 0))
+            found = tree.stream(np.array(times), np.array(values), **reach)
+            assert [_plain(a) for a in found] == [ANSWERS[aggregate.name](x) for x in expected]
+            tree.check_invariants()
+            assert list(tree) == sorted(held)
+
+
+@pytest.mark.parametrize("reach", [{"window": 3}, {"window": 60}, {"span": 30}])
+@pytest.mark.parametrize("aggregate", [agg.sum(), agg.collect_list()], ids=lambda a: a.name)
+def test_parts_of_the_window(monkeypatch: Any, reach: dict[str, int], aggregate: Any) -> None:
+    """Window sharing: the last 1, 5 and 30 units of time, from the same tree."""
+    random = Random(7)
+    for chunk in (1, 16, 1024):
+        monkeypatch.setattr(streaming, "CHUNK", chunk)
+        tree = FiBA(aggregate, min_arity=3)
+        held: dict[int, list[int]] = {}
+        t = 0
+        for kind in ("in order", "near", "gaps"):
+            times = disorder(random, kind, 70, t)
+            t = max(times)
+            values = [random.randrange(50) for _ in times]
+            expected: list[list[Any]] = [[], [], [], []]
+            for event in zip(times, values, strict=True):
+                streamed(held, [event], reach.get("window", 0), reach.get("span", 0))
+                for found, last in zip(expected, (None, 1, 5, 30), strict=True):
+                    part = [v for k in sorted(held) if last is None or k > max(held) - last for v in held[k]]
+                    found.append(ANSWERS[aggregate.name](part))
+            answers = tree.stream(np.array(times), np.array(values), **reach, last=[1, 5, 30])
+            assert [[_plain(a) for a in found] for found in answers] == expected
+            tree.check_invariants()
+
+
+def test_long_streams_of_every_distance() -> None:
+    """Against running sums: a million events would take brute force too long."""
+    random = np.random.default_rng(3)
+    n, window = 20_000, 3000
+    for most in (1, 16, 700, 2900):
+        times = np.arange(n) * 3 - 3 * random.integers(0, most, n) + random.integers(0, 3, n)
+        _, first = np.unique(times, return_index=True)
+        times = times[np.sort(first)]
+        values = random.integers(-100, 100, len(times))
+        tree = FiBA(agg.sum())
+        found = tree.stream(times, values, window=window)
+        tree.check_invariants()
+        held: list[int] = []
+        at, total = {}, 0
+        import bisect
+
+        for k, (t, v) in enumerate(zip(times.tolist(), values.tolist(), strict=True)):
+            if len(held) == window:
+                total -= at[held.pop(0)]
+            bisect.insort(held, t)
+            at[t] = v
+            total += v
+            assert found[k] == total, (most, k)
+
+
+def test_arrow_in_arrow_out_and_timestamps() -> None:
+    times = pa.array([0, 60, 59, 400], pa.timestamp("s"))
+    found = FiBA(agg.sum()).stream(times, pa.array([1, None, 3, 4]), span="5m")
+    assert isinstance(found, pa.Array) and found.to_pylist() == [1, 1, 4, 4]
+    assert FiBA(agg.max()).stream([], np.zeros(0, np.int64), window=3).tolist() == []
+
+
+def _plain(answer: Any) -> Any:
+    if isinstance(answer, np.ndarray):
+        return answer.tolist()
+    return answer.item() if isinstance(answer, np.generic) else answer
