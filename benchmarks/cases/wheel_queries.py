@@ -1,9 +1,9 @@
 """Ad-hoc queries over a range of time (µWheel Figures 9 and 10): latency, and ⊕ a query.
 
-One event a second for 1 and 7 days. Q1 asks for everything, Q2 for random ranges on seconds, minutes and hours; 50 000 of each. The wheel
-without hints (fewest ⊕), with hints (one level at once up to 15 000 ⊕, the paper's threshold) and with prefixes; a segment tree, a sorted array with sums on demand,
-DuckDB with a prepared statement and in one statement for all ranges, Polars; FiBA where it is installed. Processor time, one thread.
-"""
+One event a second for 1 and 7 days. Q1 asks for everything, Q2 for random ranges on seconds, minutes and hours; 50
+000 of each. The wheel without hints (fewest ⊕), with hints (one level at once up to 15 000 ⊕, the paper's threshold)
+and with prefixes; a segment tree, a sorted array with sums on demand, DuckDB with a prepared statement and in one
+statement for all ranges, Polars; FiBA where it is installed. Processor time, one thread."""
 
 from __future__ import annotations
 

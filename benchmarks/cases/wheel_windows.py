@@ -1,9 +1,10 @@
-"""Windows over a wheel, by ratio of range to slide (µWheel Figures 5, 6 and 7): events a second, and where the time goes.
+"""Windows over a wheel, by ratio of range to slide (µWheel Figures 5, 6 and 7): events a second, and where the time
+goes.
 
-Sums over sliding windows with a ratio of 3 (15s/5s … 30m/10m) and of 180 to 300 (3m/1s … 1h/12s). The watermark moves every 100 events; it
-follows the latest time by as much as events are delayed. Inverses are off, as in the paper. In bulk: one call of `ingest` for the stream.
-Processor time. The streams are generated to the paper's figures; the real samples are short.
-"""
+Sums over sliding windows with a ratio of 3 (15s/5s … 30m/10m) and of 180 to 300 (3m/1s … 1h/12s). The watermark moves
+every 100 events; it follows the latest time by as much as events are delayed. Inverses are off, as in the paper. In
+bulk: one call of `ingest` for the stream. Processor time. The streams are generated to the paper's figures; the real
+samples are short."""
 
 from __future__ import annotations
 

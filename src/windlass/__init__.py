@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from windlass.operator.query import Query
     from windlass.operator.results import Results
     from windlass.operator.watermarks import Watermarks
+    from windlass.wheel.hierarchy import Level
+    from windlass.wheel.wheel import Wheel
     from windlass.windows import (
         Band,
         Cumulate,
@@ -34,6 +36,7 @@ __all__ = [
     "Deterministic",
     "Landmark",
     "LastN",
+    "Level",
     "NonDeterministic",
     "Operator",
     "Punctuation",
@@ -46,6 +49,7 @@ __all__ = [
     "ThresholdFrame",
     "Tumbling",
     "Watermarks",
+    "Wheel",
     "agg",
     "aggregate",
     "windows",
@@ -59,6 +63,8 @@ _HOMES = {
     "Query": "windlass.operator.query",
     "Results": "windlass.operator.results",
     "Watermarks": "windlass.operator.watermarks",
+    "Level": "windlass.wheel.hierarchy",
+    "Wheel": "windlass.wheel.wheel",
 }
 
 

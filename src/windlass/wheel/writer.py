@@ -3,19 +3,20 @@
     lowest level     … s₁₂ s₁₃ ┆ s₁₄  s₁₅  ·  s₁₇  · …  ┆
                                └ watermark              └ + write_ahead: events behind go to the overflow wheel
 
-Idea. A slot that can still change is found by its tick. If it is empty the event is lifted into it, else combined; an event below
-the watermark is late, and reported. As the watermark passes, slots are frozen; entries of the overflow wheel that have come near
-enough are poured into the write-ahead slots.
+Idea. A slot that can still change is found by its tick. If it is empty the event is lifted into it, else combined; an
+event below the watermark is late, and reported. As the watermark passes, slots are frozen; entries of the overflow
+wheel that have come near enough are poured into the write-ahead slots.
 
-Departure. In the paper the write-ahead wheel is a ring of its own, and ticking moves each of its slots to the reader. Here the write-ahead slots
-are those behind the head of the lowest level, where the reader will look for them: freezing a slot moves nothing. Hence the
-capacity may be any number, `freeze` is free, and a run of events of one tick is combined in registers and stored once.
+Departure. In the paper the write-ahead wheel is a ring of its own, and ticking moves each of its slots to the reader.
+Here the write-ahead slots are those behind the head of the lowest level, where the reader will look for them:
+freezing a slot moves nothing. Hence the capacity may be any number, `freeze` is free, and a run of events of one tick
+is combined in registers and stored once.
 
-`ingest` may carry the watermark along: after every so many events it moves to the latest time seen, less a delay. Roll-ups and
-windows wait until the call ends; nobody can tell the difference.
+`ingest` may carry the watermark along: after every so many events it moves to the latest time seen, less a delay.
+Roll-ups and windows wait until the call ends; nobody can tell the difference.
 
-Costs: one lift an event, one ⊕ unless the slot was empty. Advancing n ticks writes the identity into those of n slots that are empty.
-"""
+Costs: one lift an event, one ⊕ unless the slot was empty. Advancing n ticks writes the identity into those of n slots
+that are empty."""
 
 from __future__ import annotations
 
