@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def fewest(sizes: list[int], levels: list[Level], start: int, now: int, a: int, 
 
 def test_a_range_that_is_no_longer_retained_is_an_error_and_never_a_number() -> None:
     w = filled(retention="drop")
-    with pytest.raises(Unanswerable, match="no longer retained.*seconds since 2023-10-01 23:59:00"):
+    with pytest.raises(Unanswerable, match=r"no longer retained.*seconds since 2023-10-01 23:59:00"):
         w.query(f"{DAY} 10:15:23", f"{DAY} 13:20:50")
     assert w.query(f"{DAY} 10:00", f"{DAY} 13:00") == 3 * 3600
     assert w.query(f"{DAY} 23:59:10", f"{DAY} 23:59:30") == 20
@@ -142,8 +143,8 @@ def test_an_aggregate_may_bring_its_own_bulk_combine() -> None:
 
 @pytest.mark.parametrize(("kind", "instruction"), [("sum", "vpaddq"), ("max", "vpmaxsq|vpcmpgtq")])
 def test_llvm_vectorises_the_scan(kind: str, instruction: str) -> None:
-    """The evidence: vector instructions in the machine code of the scan. (Float sums run four side by side instead: LLVM must not
-    reorder them by itself.)"""
+    """The evidence: vector instructions in the machine code of the scan. (Float sums run four side by side instead:
+    LLVM must not reorder them by itself.)"""
     import platform
     import re
 
@@ -171,8 +172,6 @@ def test_llvm_vectorises_the_scan(kind: str, instruction: str) -> None:
 
 
 def _flags() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next((line for line in file if line.startswith("flags")), "")
-    except OSError:
-        return ""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((line for line in lines if line.startswith("flags")), "")

@@ -44,8 +44,8 @@ class Aggregate:
         return replace(self, output=output)
 
     def with_scan(self, scan: Callable[..., Any]) -> Aggregate:
-        """The same aggregate with a bulk combine: `scan(columns, first, last)` gives the partial, a tuple, of rows first …
-        last - 1 of columns of partials, one array a field. Wheels use it in place of their own loop."""
+        """The same aggregate with a bulk combine: `scan(columns, first, last)` gives the partial, a tuple, of the rows
+        first … last - 1 of columns of partials, one array a field. Wheels use it in place of their own loop."""
         if not callable(scan):
             raise WrongType(f"a bulk combine is a function, got {type(scan).__name__}")
         return replace(self, scan=scan)

@@ -238,17 +238,17 @@ class Engine(Readable):
         """Move the watermark: freeze slots, pass over quiet times, pour in what was too far ahead."""
         m, slots, overflow = self._bound, self._slots, self._overflow
         kernel = evaluation.kernel(m, lambda: advance_kernel(m), "wheel advance")
+        cut = max(CUT, self.write_ahead)
         while (now := int(slots.header[WATERMARK])) < to:
             quiet = self._quiet(min(to - now, NO_EARLIER))
-            if quiet >= max(CUT, self.write_ahead):
+            if quiet >= cut:
                 self._sync()
                 self._skip(now, now + quiet)
-                slots.room(0)
-                kernel(slots.state(), now + quiet, overflow.wheel, overflow.partials)
-                continue
-            step = min(to - now, _STEP, self.write_ahead if len(overflow) else _STEP)
+            step = min(to - int(slots.header[WATERMARK]), _STEP)
             slots.room(step)
-            kernel(slots.state(), now + step, overflow.wheel, overflow.partials)
+            self._call(
+                kernel, slots.state(), int(slots.header[WATERMARK]) + step, cut, overflow.wheel, overflow.partials
+            )
             if step == _STEP:
                 self._sync()
 

@@ -213,6 +213,8 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
         if options[KEYED] == 0:
             known = FULL  # the first event is in it
     for kind in range(PREFIX, INVERSE + 1):
+        if kind == INVERSE and hints and best >= 0 and header[WATERMARK] - header[START] > 2 * (b - a):
+            break  # most is outside of the range: taking it off is seldom cheaper, and planning it takes time
         cost = make_plan(header, gaps, spare, kind, a, b, known, options, stack, best)
         if cost >= 0 and (best < 0 or cost < best):
             best = cost

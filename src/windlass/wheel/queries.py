@@ -1,8 +1,9 @@
 """Running plans: pieces of rows folded, subtracted or looked up, for one range or for many (µWheel 3.4.2, 3.4.3).
 
-`scan` is the wheel aggregation of the paper. A wheel's aggregate is commutative, so the scan may add up in any order: it
-runs four sums side by side. For integers, minima and maxima LLVM makes vector instructions of it; floats, which it must not
-reorder by itself, at least do not wait for each other. An aggregate that brings a bulk combine of its own (the paper's
+`scan` is the wheel aggregation of the paper. A wheel's aggregate is commutative, so the scan may add up in any order:
+it runs four sums side by side. For integers, minima and maxima LLVM makes vector instructions of it; floats, which it
+must not reorder by itself, at least do not wait for each other. An aggregate that brings a bulk combine of its own
+(the paper's
 combine_simd; `Aggregate.with_scan`) is given the rows instead.
 """
 

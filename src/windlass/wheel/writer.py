@@ -38,6 +38,7 @@ from windlass.wheel.slots import (
     START,
     WATERMARK,
     WIDTH,
+    any_set,
     is_set,
     set_bit,
 )
@@ -96,12 +97,27 @@ def freezing(m: Monoid) -> tuple[Function, Function]:
 
 
 def advance_kernel(m: Monoid) -> Function:
+    """Move the watermark towards `to`: no further than where `quiet` ticks without an event begin. Gives where it
+    is."""
     freeze, pour = freezing(m)
 
-    def advance(state: Any, to: Any, wheel: Any, partials: Any) -> Any:
+    def advance(state: Any, to: Any, quiet: Any, wheel: Any, partials: Any) -> Any:
         columns, prefix, bits, header, gaps, totals, some = state
-        freeze(columns, bits, header, to)
+        ahead, width = header[AHEAD], header[WIDTH]
         pour(columns, bits, header, wheel, partials)
+        while header[WATERMARK] < to:
+            watermark = header[WATERMARK]
+            step = to - watermark
+            if wheel[0][WAITING] > 0:  # what waits must not be passed by
+                step = min(step, ahead)
+                _, begin = earliest(wheel)
+                row = head_row(header) * width
+                if begin + header[START] - watermark >= quiet and not any_set(bits, row, row + ahead * width):
+                    break
+            freeze(columns, bits, header, watermark + step)
+            if wheel[0][WAITING] > 0:
+                pour(columns, bits, header, wheel, partials)
+        return header[WATERMARK]
 
     return advance
 
