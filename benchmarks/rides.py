@@ -1,4 +1,5 @@
-"""Streams for the wheel, generated to what µWheel 4.2 and 4.3 say about theirs, and the real samples where they are at hand.
+"""Streams for the wheel, generated to what µWheel 4.2 and 4.3 say about theirs, and the real samples where they are
+at hand.
 
 debs       100 events a second, 1.5 % out of order (DEBS 2012 Grand Challenge, 32 390 519 events); generated
 citibike   0.6 events a second, 45.76 % out of order (New York Citi Bike, 8 010 578 events); generated

@@ -12,6 +12,7 @@ BUILTINS = {
     errors.WrongType: TypeError,
     errors.UnknownColumn: KeyError,
     errors.OutOfOrder: ValueError,
+    errors.Unanswerable: LookupError,
     errors.EmptyWindow: IndexError,
     errors.UnsupportedAggregate: TypeError,
     errors.CorruptSnapshot: ValueError,

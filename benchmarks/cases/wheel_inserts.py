@@ -35,7 +35,10 @@ def run(scale: Scale) -> Iterator[Row]:
                 for begin in range(0, n, 100):
                     count = min(100, n - begin)
                     taken[begin : begin + count] = rides.latencies(
-                        lambda i, begin=begin: w.insert(values[begin + i], times[begin + i]), count
+                        lambda i, w=w, values=values, times=times, begin=begin: w.insert(
+                            values[begin + i], times[begin + i]
+                        ),
+                        count,
                     )
                     w.advance_to(latest[begin + count - 1] - delay)
                 yield {

@@ -1,8 +1,8 @@
 """Space for a sum of one event a second, over 1 and 7 days (µWheel Figure 11): bytes.
 
-The wheel keeps all slots of all levels; with prefixes; compressed; saved as Parquet. Beside it a segment tree, a sorted array of times and values,
-a DuckDB file after a checkpoint, and FiBA where it is installed. Fares are random between 3 and 100 dollars, in cents.
-"""
+The wheel keeps all slots of all levels; with prefixes; compressed; saved as Parquet. Beside it a segment tree, a
+sorted array of times and values, a DuckDB file after a checkpoint, and FiBA where it is installed. Fares are random
+between 3 and 100 dollars, in cents."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""Windows over a wheel, by ratio of range to slide (µWheel Figures 5, 6 and 7): events a second, and where the time goes.
+"""Windows over a wheel, by ratio of range to slide (µWheel Figures 5, 6 and 7): events a second, and where the time
+goes.
 
-Sums over sliding windows with a ratio of 3 (15s/5s … 30m/10m) and of 180 to 300 (3m/1s … 1h/12s). The watermark moves every 100 events; it
-follows the latest time by as much as events are delayed. Inverses are off, as in the paper. In bulk: one call of `ingest` for the stream.
-Processor time. The streams are generated to the paper's figures; the real samples are short.
-"""
+Sums over sliding windows with a ratio of 3 (15s/5s … 30m/10m) and of 180 to 300 (3m/1s … 1h/12s). The watermark moves
+every 100 events; it follows the latest time by as much as events are delayed. Inverses are off, as in the paper. In
+bulk: one call of `ingest` for the stream. Processor time. The streams are generated to the paper's figures; the real
+samples are short."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +35,9 @@ def run(scale: Scale) -> Iterator[Row]:
         if found is not None and not scale.quick:
             streams[name] = found
     for data, stream in streams.items():
-        start = int(stream.ts.min()) // rides.SECOND * rides.SECOND - rides.DELAY[data]
-        _check(stream.head(20_000), start, rides.DELAY[data])
+        delay = rides.DELAY[data]
+        start = int(stream.ts.min()) // rides.SECOND * rides.SECOND - delay
+        _check(stream.head(20_000), start, delay)
         for ratio, windows in (("high", HIGH), ("low", LOW)):
             entrants = {}
             for window in windows:
@@ -43,12 +46,10 @@ def run(scale: Scale) -> Iterator[Row]:
             scale.say(f"{data}, {ratio} ratio")
             for repetition in range(scale.pick(7, 2)):
                 for key in entrants:
-                    seconds = rides.seconds(lambda key=key: _ingest(stream, start, rides.DELAY[data], *key), 1)
+                    seconds = rides.seconds(partial(_ingest, stream, start, delay, *key), 1)
                     if repetition:  # the first run compiles
                         entrants[key].append(seconds)
-            inserts = np.median(
-                [rides.seconds(lambda: _ingest(stream, start, rides.DELAY[data], None, 512), 1) for _ in range(5)]
-            )
+            inserts = rides.seconds(partial(_ingest, stream, start, delay, None, 512), 5)
             for ((length, slide), ahead), times in entrants.items():
                 median = float(np.median(times))
                 yield {
@@ -59,7 +60,7 @@ def run(scale: Scale) -> Iterator[Row]:
                     "events": len(stream),
                     "out_of_order": round(rides.disorder(stream), 4),
                     "events_per_second": round(len(stream) / median),
-                    "share_of_windows": round(max(0.0, 1 - float(inserts) / median), 3),
+                    "share_of_windows": round(max(0.0, 1 - inserts / median), 3),
                 }
 
 
@@ -107,8 +108,8 @@ def findings(rows: list[Row]) -> list[str]:
         every = [r["events_per_second"] / 1e6 for r in rows if r["data"] == data]
         low = [r["events_per_second"] for r in _part(rows, data, "low") if r["technique"] == "wheel, 512 ahead"]
         lines.append(
-            f"{data}: {min(every):.3g} to {max(every):.3g} million events/s; low ratio, 512 ahead: the slowest of the five "
-            f"sizes has {min(low) / max(low):.0%} of the rate of the fastest"
+            f"{data}: {min(every):.3g} to {max(every):.3g} million events/s; low ratio, 512 ahead: the slowest of the "
+            f"five sizes has {min(low) / max(low):.0%} of the rate of the fastest"
         )
         parts = _part(rows, data, "low")
         share = {r["window"]: r["share_of_windows"] for r in parts if r["technique"] == "wheel, 512 ahead"}

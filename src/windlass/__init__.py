@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from windlass.operator.query import Query
     from windlass.operator.results import Results
     from windlass.operator.watermarks import Watermarks
+    from windlass.wheel.hierarchy import Level
     from windlass.wheel.history import History
+    from windlass.wheel.wheel import Wheel
     from windlass.windows import (
         Band,
         Cumulate,
@@ -38,6 +40,7 @@ __all__ = [
     "History",
     "Landmark",
     "LastN",
+    "Level",
     "NonDeterministic",
     "Operator",
     "Punctuation",
@@ -50,6 +53,7 @@ __all__ = [
     "ThresholdFrame",
     "Tumbling",
     "Watermarks",
+    "Wheel",
     "agg",
     "aggregate",
     "windows",
@@ -65,6 +69,8 @@ _HOMES = {
     "Query": "windlass.operator.query",
     "Results": "windlass.operator.results",
     "Watermarks": "windlass.operator.watermarks",
+    "Level": "windlass.wheel.hierarchy",
+    "Wheel": "windlass.wheel.wheel",
 }
 
 

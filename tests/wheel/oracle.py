@@ -48,14 +48,14 @@ class Model:
 
     def values(self, start: int, end: int, keys: Any = None) -> list[Any]:
         end = min(end, self.watermark)
-        return [
-            v for t, k, v in self.events if start <= t < end and v is not None and (keys is None or k in keys)
-        ]
+        return [v for t, k, v in self.events if start <= t < end and v is not None and (keys is None or k in keys)]
 
     def query(self, start: int, end: int, keys: Any = None) -> Any:
         return self.fold(self.values(start, end, keys))
 
-    def windows(self, length: int, slide: int, before: int, offset: int = 0, keys: Any = None) -> list[tuple[int, int, Any]]:
+    def windows(
+        self, length: int, slide: int, before: int, offset: int = 0, keys: Any = None
+    ) -> list[tuple[int, int, Any]]:
         """Windows that are complete now and were not at the watermark `before`, if they have an event."""
         found = []
         times = [t for t, k, v in self.events if v is not None and (keys is None or k in keys)]
@@ -71,7 +71,8 @@ class Model:
         return found
 
     def sessions(self, gap: int, before: int, keys: Any = None) -> list[tuple[int, int, Any]]:
-        """Runs of ticks with events, at most `gap` apart, that are complete now and were not at the watermark `before`."""
+        """Runs of ticks with events, at most `gap` apart, that are complete now and were not at the watermark
+        `before`."""
         ticks = sorted(
             {t // self.tick * self.tick for t, k, v in self.events if v is not None and (keys is None or k in keys)}
         )

@@ -337,15 +337,27 @@ def test_many_keys_in_one_wheel(first: Any, second: Any, watermark: int, name: s
     w.session(7)
     before = 0
     for events, to in ((first, watermark), (second, 250)):
-        late = [] if not events else w.insert_many(*zip(*[(v, t) for v, t, _ in events], strict=True), [k for *_, k in events])
+        late = (
+            []
+            if not events
+            else w.insert_many(*zip(*[(v, t) for v, t, _ in events], strict=True), [k for *_, k in events])
+        )
         assert list(late) == [i for i, (v, t, k) in enumerate(events) if not model.insert(v, t, k)]
         due = w.advance_to(to).table.to_pylist()
         model.advance(to)
         w.check_invariants()
         for key in w.keys:
-            mine = [(d["start"], d["end"], d[aggregate.output_name]) for d in due if d["key"] == key and d["window"] == "30/20"]
+            mine = [
+                (d["start"], d["end"], d[aggregate.output_name])
+                for d in due
+                if d["key"] == key and d["window"] == "30/20"
+            ]
             assert mine == model.windows(30, 20, before, keys=[key])
-            mine = [(d["start"], d["end"], d[aggregate.output_name]) for d in due if d["key"] == key and d["window"] == "session 7"]
+            mine = [
+                (d["start"], d["end"], d[aggregate.output_name])
+                for d in due
+                if d["key"] == key and d["window"] == "session 7"
+            ]
             assert mine == model.sessions(7, before, keys=[key])
         before = max(before, to)
     ranges = [(0, 250), (13, 88), (60, 180), (100, 101)]

@@ -60,7 +60,11 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("insert"), st.lists(st.tuples(st.integers(-50, 50), st.integers(-5, 80)), max_size=12)),
         st.tuples(st.just("one"), st.integers(-50, 50), st.integers(-5, 200)),
-        st.tuples(st.just("ingest"), st.lists(st.tuples(st.integers(-50, 50), st.integers(-5, 80)), max_size=30), st.integers(1, 5)),
+        st.tuples(
+            st.just("ingest"),
+            st.lists(st.tuples(st.integers(-50, 50), st.integers(-5, 80)), max_size=30),
+            st.integers(1, 5),
+        ),
         st.tuples(st.just("far"), st.integers(-50, 50), st.integers(200, 100_000)),
         st.tuples(st.just("advance"), st.sampled_from([0, 1, 2, 7, 30, 200])),
         st.tuples(st.just("leap"), st.integers(1000, 60_000)),
@@ -89,7 +93,11 @@ class Driver:
             if kind == "insert":
                 late = w.insert_many(values, times)
                 self.seen = max([self.seen, *times.tolist()])
-                assert late.tolist() == [i for i, (v, t) in enumerate(zip(values.tolist(), times.tolist(), strict=True)) if not model.insert(v, t)]
+                assert late.tolist() == [
+                    i
+                    for i, (v, t) in enumerate(zip(values.tolist(), times.tolist(), strict=True))
+                    if not model.insert(v, t)
+                ]
                 return
             due = w.ingest(values, times, every=step[2])
             late, since, seen = [], self.count, self.seen
@@ -136,7 +144,10 @@ class Driver:
         for label, gap, since in self.sessions:
             mine = [row[1:] for row in rows if row[0] == label]
             expected = [s for s in self.model.sessions(gap, before) if s[0] >= since]
-            assert mine == expected or all(same(x[2], y[2]) for x, y in zip(mine, expected, strict=True)), (mine, expected)
+            assert mine == expected or all(same(x[2], y[2]) for x, y in zip(mine, expected, strict=True)), (
+                mine,
+                expected,
+            )
 
     def compare_ranges(self, ranges: list[tuple[int, int]]) -> None:
         w, model = self.w, self.model
@@ -158,7 +169,6 @@ class Driver:
 def test_any_history(pair: Any, steps: Any, ranges: Any, data: Any) -> None:
     w, model = pair
     driver = Driver(w, model)
-    whole = all(level.limit < 0 for level in w.levels[:1])
     for step in steps:
         if step[0] in ("window", "session") and (model.watermark > model.start):
             continue  # windows that are added later have tests of their own

@@ -34,6 +34,7 @@ class Aggregate:
     build_invertible: Build | None = field(default=None, compare=False)
     output: str | None = None
     keywords: tuple[str, ...] = ()  # the last columns are given by these names: avg(x, weight=w)
+    scan: Callable[..., Any] | None = field(default=None, compare=False)  # a bulk combine of its own
     definition: str = ""  # tells user-defined aggregates of one name apart: a digest of their functions
 
     def alias(self, output: str) -> Aggregate:
@@ -41,6 +42,13 @@ class Aggregate:
         if not output:
             raise InvalidArgument("an alias must not be empty")
         return replace(self, output=output)
+
+    def with_scan(self, scan: Callable[..., Any]) -> Aggregate:
+        """The same aggregate with a bulk combine: `scan(columns, first, last)` gives the partial, a tuple, of the rows
+        first … last - 1 of columns of partials, one array a field. Wheels use it in place of their own loop."""
+        if not callable(scan):
+            raise WrongType(f"a bulk combine is a function, got {type(scan).__name__}")
+        return replace(self, scan=scan)
 
     @property
     def output_name(self) -> str:
@@ -62,6 +70,8 @@ class Aggregate:
                 )
             build = self.build_invertible or build
         monoid = replace(build(*types), commutative=self.commutative)
+        if self.scan is not None and monoid.has_identity and not nullable:  # partials are as the aggregate makes them
+            monoid = replace(monoid, scan=self.scan)
         if identity:
             monoid = monoid.with_identity()
         return monoid.optional() if nullable else monoid

@@ -13,6 +13,7 @@ are given:
     seen(p)         whether there was a value at all, where the fields can tell (avg keeps a count)
     gather(v, …)    the partial of a whole array of events at once, where that beats lifting them one by one
     unite([p, …])   the partial of several, oldest first, which may put off combining them until someone looks
+    scan(c, i, j)   the combination of rows i … j - 1 of columns of partials at once (µWheel's combine_simd)
 
 Nulls are not the functions' business: a null value becomes the identity. Where the answer over nothing but nulls
 is null, and the fields cannot tell, `optional` adds one that can.
@@ -56,6 +57,7 @@ class Monoid:
     seen: Function | None = None
     gather: Function | None = None
     unite: Function | None = None
+    scan: Function | None = None
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
     nullable: bool = False
@@ -82,7 +84,16 @@ class Monoid:
     @cached_property
     def key(self) -> str | None:
         """Names what this monoid computes; monoids of one key share compiled kernels. None if it cannot be named."""
-        parts = [self.lift, self.combine, self.lower, self.identity, self.inverse, self.selects, self.defined]
+        parts = [
+            self.lift,
+            self.combine,
+            self.lower,
+            self.identity,
+            self.inverse,
+            self.selects,
+            self.defined,
+            self.scan,
+        ]
         shape = (
             tuple((f.name, f.dtype.str, f.shape) for f in self.fields + self.result_fields),
             tuple(t.dtype.str for t in self.inputs),

@@ -1,8 +1,7 @@
 """What is in a wheel, free of how it lies in memory: to save it, to open it, to merge it with another.
 
-A cell is a slot of one key that has seen an event: its number, the place of its key, its partial. Everything else can be told in a few
-integers. `contents` takes a wheel apart, `assemble` puts one together.
-"""
+A cell is a slot of one key that has seen an event: its number, the place of its key, its partial. Everything else can
+be told in a few integers. `contents` takes a wheel apart, `assemble` puts one together."""
 
 from __future__ import annotations
 
@@ -241,7 +240,7 @@ def _put_ahead(w: Wheel, cells: Cells) -> None:
             column[entry] = partial[i]
         schedule(overflow.wheel, entry)
     kernel = evaluation.kernel(m, lambda: advance_kernel(m), "wheel advance")
-    kernel(slots.state(), int(slots.header[WATERMARK]), overflow.wheel, overflow.partials)
+    kernel(slots.state(), int(slots.header[WATERMARK]), 0, overflow.wheel, overflow.partials)
 
 
 def _refill_prefixes(w: Wheel, l: int) -> None:

@@ -37,7 +37,8 @@ class Batch(NamedTuple):
 
 
 class Due:
-    """Windows that became complete, each once: as a table, or one by one. `late`: positions of events that were rejected."""
+    """Windows that became complete, each once: as a table, or one by one. `late`: positions of events that were
+    rejected."""
 
     def __init__(
         self, clock: Clock, name: str, monoid: Monoid | None, batches: list[Batch], keyed: bool, late: Array

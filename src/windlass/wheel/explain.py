@@ -1,4 +1,5 @@
-"""What the optimiser decided, to read and to assert: the plan, its cost in ⊕, its pieces, and the plans it did not take."""
+"""What the optimiser decided, to read and to assert: the plan, its cost in ⊕, its pieces, and the plans it did not
+take."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""Wheels on disk: slots in Parquet or Arrow files, and a manifest for every save (µWheel has none; versioned, checked, incremental).
+"""Wheels on disk: slots in Parquet or Arrow files, and a manifest for every save (µWheel has none; versioned,
+checked, incremental).
 
     wheel.json                          what the wheel is
-    slots/0-00000007-<unique>.parquet   of level 0, commit 7: slot │ key │ version │ a column for each field of a partial
-    state/00000007-<unique>.arrow       header, gaps, totals, and events ahead of the watermark, at commit 7
+    slots/0-00000007-<unique>.parquet   of level 0, commit 7: slot │ key │ version │ a column for each field of a
+    partial state/00000007-<unique>.arrow       header, gaps, totals, and events ahead of the watermark, at commit 7
     manifests/00000007.json             the files of commit 7, with their checksums
 
-Idea. Data files have names that are used once, and nobody reads a file that no manifest names. A manifest appears whole, by renaming. So a
-save that dies leaves nothing behind that counts, and one that is done again under the same number replaces itself.
-A save writes the slots that are new since the last. Of a slot that is in several files the highest version counts: a correction is
-written as a newer version of its slot, and what is rolled up can be derived again. Slots without events are not written.
+Idea. Data files have names that are used once, and nobody reads a file that no manifest names. A manifest appears
+whole, by renaming. So a save that dies leaves nothing behind that counts, and one that is done again under the same
+number replaces itself. A save writes the slots that are new since the last. Of a slot that is in several files the
+highest version counts: a correction is written as a newer version of its slot, and what is rolled up can be derived
+again. Slots without events are not written.
 
 Many writers may commit under numbers of their own. `Directory` is what a job that is no wheel writes through as well.
 """
@@ -160,4 +162,4 @@ def partials_from_arrow(m: Monoid, table: pa.Table) -> Columns:
 
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()  # type: ignore[arg-type, return-value]
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

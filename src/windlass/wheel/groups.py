@@ -30,7 +30,7 @@ def edges(clock: Clock, start: int, end: int, every: Duration, zone: str | None,
     if isinstance(every, str) and every.strip().lower() in CALENDAR:
         if origin is not None:
             raise InvalidArgument(f"groups by calendar ({every!r}) have no origin")
-        inner = _calendar(clock, start, end, every.strip().lower(), zone or "UTC")
+        inner: Any = _calendar(clock, start, end, every.strip().lower(), zone or "UTC")
     else:
         if zone is not None:
             raise InvalidArgument(f"a time zone is for calendar groups, {', '.join(CALENDAR)}; {every!r} is a duration")
@@ -56,7 +56,7 @@ def _calendar(clock: Clock, start: int, end: int, unit: str, zone: str) -> list[
         tz = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidArgument(f"{zone!r} is not a time zone: {error}") from None
-    found = []
+    found: list[int] = []
     try:
         day = _first(_local(clock, start, tz), unit)
         while True:
@@ -82,7 +82,8 @@ def _local(clock: Clock, tick: int, tz: ZoneInfo) -> datetime.date:
 
 
 def _midnight(day: datetime.date, tz: ZoneInfo) -> datetime.datetime:
-    """The first moment of a local day. Where there is no midnight, it is the moment at which the clocks are put forward."""
+    """The first moment of a local day. Where there is no midnight, it is the moment at which the clocks are put
+    forward."""
     local = datetime.datetime(day.year, day.month, day.day, tzinfo=tz)
     late = local.astimezone(datetime.UTC)
     if late.astimezone(tz).replace(tzinfo=None) == local.replace(tzinfo=None):

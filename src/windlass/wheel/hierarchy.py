@@ -2,10 +2,9 @@
 
     seconds(60)  minutes(60)  hours(24)  days(7)  weeks(52)  years(10)       the paper's default, from a tick of 1s
 
-Each level's slot is a whole number of the level below: its rotation. Another tick has the same levels above it, as far
-as they are multiples of it. The paper's wheels drop what is older than a rotation unless told otherwise; here they keep it unless
-told otherwise, because an answer that was there a minute ago should not be gone by surprise.
-"""
+Each level's slot is a whole number of the level below: its rotation. Another tick has the same levels above it, as
+far as they are multiples of it. The paper's wheels drop what is older than a rotation unless told otherwise; here
+they keep it unless told otherwise, because an answer that was there a minute ago should not be gone by surprise."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ def levels_of(
             above = sized[k + 1].ticks
             if above <= level.ticks or above % level.ticks:
                 raise InvalidArgument(
-                    f"a level of {clock.span(above)} is not a multiple of the level of {clock.span(level.ticks)} below it"
+                    f"a level of {clock.span(above)} is not a multiple of the level below it, {clock.span(level.ticks)}"
                 )
             level = replace(level, rotation=above // level.ticks)
         sized[k] = replace(level, name=_name(level, clock))
@@ -117,4 +116,5 @@ def _keep(level: Level, retention: Any, clock: Clock) -> Retention:
         raise WrongType(f"retention is 'keep', 'drop' or a number of slots, got {keep!r}")
     elif keep < 1:
         raise InvalidArgument(f"a level keeps at least one slot, got {keep}")
-    return keep if isinstance(keep, str) else int(keep)
+    found: Retention = keep if isinstance(keep, str) else int(keep)  # type: ignore[assignment]
+    return found

@@ -5,9 +5,9 @@
     ────────────────────────
     a·b s₁ s₂ s₃ s₄ │ s₅ s₆             watermark 5: a may still bring events from there on
 
-Slots are aligned to the epoch, so they are combined number by number; ⊕ is associative and commutative, and so is merging. The result is as complete as
-the wheel that is behind: what the other has beyond is ahead of the watermark again. It starts where the earlier one does, and retains what both do.
-"""
+Slots are aligned to the epoch, so they are combined number by number; ⊕ is associative and commutative, and so is
+merging. The result is as complete as the wheel that is behind: what the other has beyond is ahead of the watermark
+again. It starts where the earlier one does, and retains what both do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The overflow wheel: events too far ahead for the write-ahead slots, in a hierarchical timing wheel (µWheel 3.3; Varghese, Lauck 1987).
+"""The overflow wheel: events too far ahead for the write-ahead slots, in a hierarchical timing wheel (µWheel 3.3;
+Varghese, Lauck 1987).
 
-Idea. An entry waits at the level of the highest digit (5 bits) in which its tick differs from `now`, in the slot of that digit.
-As time reaches the slot, its entries go to lower levels, and at level 0 they are due. A mark for each slot that is not empty finds the
-next one in a few instructions, so passing over years costs nothing.
+Idea. An entry waits at the level of the highest digit (5 bits) in which its tick differs from `now`, in the slot of
+that digit. As time reaches the slot, its entries go to lower levels, and at level 0 they are due. A mark for each
+slot that is not empty finds the next one in a few instructions, so passing over years costs nothing.
 
 State: `now` = 00:02:07, entries for ticks 00:02:09, 00:02:31 and 00:17:00 (digits here of base 32):
 
@@ -14,7 +15,8 @@ Invariants
 1. No entry is before `now`, and the digits above its level are those of `now`.
 2. marks[level] has the bit of each slot whose list is not empty.
 
-Costs: an insert is O(1); an entry moves down at most once a level. Ticks are counted from the start of the wheel, so none is negative.
+Costs: an insert is O(1); an entry moves down at most once a level. Ticks are counted from the start of the wheel, so
+none is negative.
 
 An entry is an event that has been lifted: its partial, its tick and its key.
 """
@@ -37,8 +39,8 @@ Array = np.ndarray[Any, Any]
 
 
 def level_of(tick: Any, now: Any) -> Any:
-    """The level of the highest digit that differs. Apart from `schedule`, because numba drops stores into arrays out of a tuple from
-    a function into which it inlines `highest_bit`."""
+    """The level of the highest digit that differs. Apart from `schedule`, because numba drops stores into arrays out
+    of a tuple from a function into which it inlines `highest_bit`."""
     differs = tick ^ now
     return highest_bit(differs) // DIGIT if differs > 0 else 0
 

@@ -1,14 +1,16 @@
-"""Compressed wheels: old slots in blocks of 1024, each field packed into as few bits as its block needs (µWheel 6, future work).
+"""Compressed wheels: old slots in blocks of 1024, each field packed into as few bits as its block needs (µWheel 6,
+future work).
 
     block    1024 values  ──►  least value, width   +   1024 × width bits: value - least      (frame of reference)
 
-Integers and booleans are packed as they are. Floats first become integers where they are decimals in disguise: prices such as 12.25 are
-1225 · 10⁻², if that gives back every float of the block bit by bit; otherwise their bits are packed, which saves little. A block
-that is needed is unpacked whole, at about a nanosecond a value, and then read as any other slots are.
+Integers and booleans are packed as they are. Floats first become integers where they are decimals in disguise: prices
+such as 12.25 are 1225 · 10⁻², if that gives back every float of the block bit by bit; otherwise their bits are
+packed, which saves little. A block that is needed is unpacked whole, at about a nanosecond a value, and then read as
+any other slots are.
 
-The youngest blocks stay as they are, so the writer never touches a packed one. Which slots have seen events is kept as bits. No library of
-codecs is among the dependencies; Arrow's general ones would unpack whole columns, and this is a page of code.
-"""
+The youngest blocks stay as they are, so the writer never touches a packed one. Which slots have seen events is kept
+as bits. No library of codecs is among the dependencies; Arrow's general ones would unpack whole columns, and this is
+a page of code."""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ def unpack_bits(words: Any, table: Any, bits: Any, dropped: Any, wanted: Any, no
 
 
 def find_packed(desk: Any, plans: Any, found: Any) -> Any:
-    """Where in the plans are pieces of packed slots: (position in the program, level, from, to); gives how many there are."""
+    """Where in the plans are pieces of packed slots: (position in the program, level, from, to); gives how many there
+    are."""
     offsets, program = parts(desk)[3:]
     n = 0
     for j in range(plans):

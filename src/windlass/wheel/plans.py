@@ -7,17 +7,18 @@
     landmark     the totals of all levels                                           all time up to the watermark
     inverse      the landmark ⊖ what is before ⊖ what is after
 
-The cost of a plan is its number of ⊕ and ⊖. It is known exactly, because the slots of a range are; slots that are not stored
-(see `slots`) cost nothing. Without hints the cheapest plan is taken. With hints, which is how Figure 4 reads, a single level is
-scanned if that takes at most `simd_threshold` ⊕, although a combined plan may need fewer: it runs over contiguous memory.
+The cost of a plan is its number of ⊕ and ⊖. It is known exactly, because the slots of a range are; slots that are not
+stored (see `slots`) cost nothing. Without hints the cheapest plan is taken. With hints, which is how Figure 4 reads,
+a single level is scanned if that takes at most `simd_threshold` ⊕, although a combined plan may need fewer: it runs
+over contiguous memory.
 
-A plan is a row of integers: kind, cost, whether there is an answer, and its pieces, each (operation, level, from, to) in rows. `choose` never
-looks at a partial, so it is compiled once for all aggregates; `explain` runs the same function in Python.
+A plan is a row of integers: kind, cost, whether there is an answer, and its pieces, each (operation, level, from, to)
+in rows. `choose` never looks at a partial, so it is compiled once for all aggregates; `explain` runs the same
+function in Python.
 
-The combined plan takes, from the coarsest level on, all retained slots inside of the range, and goes on with the finer levels in what is
-left at both ends. A slot replaces at least two of the level below, so no other cover has fewer slots; and what is left over on the lowest level
-no cover could have.
-"""
+The combined plan takes, from the coarsest level on, all retained slots inside of the range, and goes on with the
+finer levels in what is left at both ends. A slot replaces at least two of the level below, so no other cover has
+fewer slots; and what is left over on the lowest level no cover could have."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ def add_piece(header: Any, gaps: Any, plan: Any, operation: Any, l: Any, low: An
 
 
 def cover(header: Any, gaps: Any, plan: Any, operation: Any, a: Any, b: Any, stack: Any, limit: Any) -> Any:
-    """The combined aggregation of ticks a … b - 1: writes its pieces, and gives the number of slots. Gives up above a limit."""
+    """The combined aggregation of ticks a … b - 1: writes its pieces, and gives the number of slots. Gives up above a
+    limit."""
     slots, depth = 0, 1
     stack[0, 0], stack[0, 1], stack[0, 2] = header[LEVELS] - 1, a, b
     while depth > 0:
@@ -120,7 +122,8 @@ def cover(header: Any, gaps: Any, plan: Any, operation: Any, a: Any, b: Any, sta
 
 
 def level_of(header: Any, a: Any, b: Any, kind: Any) -> Any:
-    """The coarsest level whose slots the range consists of and that retains them; for prefixes, the finest that has them."""
+    """The coarsest level whose slots the range consists of and that retains them; for prefixes, the finest that has
+    them."""
     for k in range(header[LEVELS]):
         l = k if kind == PREFIX else header[LEVELS] - 1 - k
         at = HEAD + l * STRIDE
@@ -151,8 +154,8 @@ def plan_level(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any) -> 
 
 
 def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, stack: Any, best: Any) -> Any:
-    """Combined: one cover. Inverse landmark: all, less a cover of what is before and one of what is after. `best`: the cost of
-    another plan, or -1; one that costs more need not be finished."""
+    """Combined: one cover. Inverse landmark: all, less a cover of what is before and one of what is after. `best`:
+    the cost of another plan, or -1; one that costs more need not be finished."""
     cost, limit = -1, best if best >= 0 else MOST
     if kind == INVERSE:
         write_piece(plan, TOTALS, 0, 0, header[LEVELS])
@@ -179,7 +182,7 @@ def make_plan(
 ) -> Any:
     """Write a plan of one kind for ticks a … b - 1 and give its cost; -1 if there is none."""
     plan[PIECES] = 0
-    if kind == PREFIX or kind == SINGLE:
+    if kind in (PREFIX, SINGLE):
         return plan_level(header, gaps, plan, kind, a, b)
     if kind == LANDMARK:
         if a > header[START] or b < header[WATERMARK]:
@@ -198,7 +201,8 @@ def beginning(header: Any) -> Any:
 
 
 def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any, spare: Any, stack: Any) -> Any:
-    """Write the plan for the ticks start … end - 1; `spare` is room for another. A cost of -1: it cannot be answered."""
+    """Write the plan for the ticks start … end - 1; `spare` is room for another. A cost of -1: it cannot be
+    answered."""
     a, b = max(start, header[START]), min(end, header[WATERMARK])
     plan[KIND], plan[COST], plan[KNOWN], plan[PIECES] = NONE, 0, EMPTY, 0
     if b <= a or b <= header[FIRST]:
@@ -209,6 +213,8 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
         if options[KEYED] == 0:
             known = FULL  # the first event is in it
     for kind in range(PREFIX, INVERSE + 1):
+        if kind == INVERSE and hints and best >= 0 and header[WATERMARK] - header[START] > 2 * (b - a):
+            break  # most is outside of the range: taking it off is seldom cheaper, and planning it takes time
         cost = make_plan(header, gaps, spare, kind, a, b, known, options, stack, best)
         if cost >= 0 and (best < 0 or cost < best):
             best = cost
@@ -223,8 +229,8 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
 
 
 class Desk:
-    """Room to plan in, in one array, which is quicker to hand over than five: options, a spare plan, a stack, then the offsets of
-    plans and the plans."""
+    """Room to plan in, in one array, which is quicker to hand over than five: options, a spare plan, a stack, then
+    the offsets of plans and the plans."""
 
     def __init__(self, levels: int, options: list[int]) -> None:
         self.wide = widest(levels)
@@ -255,8 +261,8 @@ def parts(desk: Any) -> Any:
 
 
 def choose_many(header: Any, gaps: Any, starts: Any, ends: Any, i: Any, desk: Any) -> Any:
-    """Plans for ranges i, i + 1, … one after the other, as many as fit; gives the first range that was not planned, or, as
-    -1 - i, the first that cannot be answered."""
+    """Plans for ranges i, i + 1, … one after the other, as many as fit; gives the first range that was not planned,
+    or, as -1 - i, the first that cannot be answered."""
     options, spare, stack, offsets, program = parts(desk)
     at, begin = 0, i
     while i < len(starts) and i - begin < STRIP and at + len(spare) <= len(program):

@@ -1,8 +1,10 @@
 """Running plans: pieces of rows folded, subtracted or looked up, for one range or for many (µWheel 3.4.2, 3.4.3).
 
-`scan` is the wheel aggregation of the paper. A wheel's aggregate is commutative, so the scan may add up in any order: it runs four
-sums side by side, which LLVM turns into vector instructions also for floats, where it must not reorder by itself. An aggregate that
-brings a bulk combine of its own (the paper's combine_simd) is given the rows instead.
+`scan` is the wheel aggregation of the paper. A wheel's aggregate is commutative, so the scan may add up in any order:
+it runs four sums side by side. For integers, minima and maxima LLVM makes vector instructions of it; floats, which it
+must not reorder by itself, at least do not wait for each other. An aggregate that brings a bulk combine of its own
+(the paper's
+combine_simd; `Aggregate.with_scan`) is given the rows instead.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ ALL_KEYS = -1
 
 def scanning(m: Monoid) -> Function:
     """`scan(columns, first, last)`: the partial of cells first … last - 1, of which there is at least one."""
+    if m.scan is not None:
+        return m.scan
     combine = m.combine
     load, _ = accessors(m.fields)
 
@@ -72,7 +76,8 @@ def strided(m: Monoid) -> Function:
 
 
 def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
-    """Run n plans: answers lowered, or partials. `keys`: the keys to combine, or -1 for all; nothing in a wheel without keys."""
+    """Run n plans: answers lowered, or partials. `keys`: the keys to combine, or -1 for all; nothing in a wheel
+    without keys."""
     combine, identity, scan, scan_key = m.combine, m.identity, scanning(m), strided(m)
     inverse: Any = m.inverse or combine
     load, store = accessors(m.fields)
@@ -108,7 +113,9 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
                         return True
         return False
 
-    def run(slots: Any, width: Any, unpacked: Any, desk: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any) -> Any:
+    def run(
+        slots: Any, width: Any, unpacked: Any, desk: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any
+    ) -> Any:
         columns, prefix, bits, totals, some = slots
         offsets, program = parts(desk)[3:]
         for j in range(n):
@@ -133,7 +140,7 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
                     source = totals
                 elif packs and operation & UNPACKED:
                     source = unpacked[0]
-                elif operation == PREFIX_TO or operation == MINUS_PREFIX:
+                elif operation in (PREFIX_TO, MINUS_PREFIX):
                     source = prefix
                     first = last - 1
                 x = fold(source, first, last, width, keys)
@@ -153,8 +160,8 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
 
 
 def run_keys_kernel(m: Monoid) -> Function:
-    """Run one plan for each key by itself. A slot is a vector over keys: rows are combined across it, so that the inner loop runs over
-    contiguous memory whatever the number of keys."""
+    """Run one plan for each key by itself. A slot is a vector over keys: rows are combined across it, so that the
+    inner loop runs over contiguous memory whatever the number of keys."""
     combine, identity = m.combine, m.identity
     inverse: Any = m.inverse or combine
     load, store = accessors(m.fields)
@@ -182,11 +189,11 @@ def run_keys_kernel(m: Monoid) -> Function:
             source = columns
             if operation == TOTALS:
                 source = totals
-            elif operation == PREFIX_TO or operation == MINUS_PREFIX:
+            elif operation in (PREFIX_TO, MINUS_PREFIX):
                 source = prefix
                 first = last - 1
             for row in range(first, last):
-                if operation == SUBTRACT or operation == MINUS_PREFIX:
+                if operation in (SUBTRACT, MINUS_PREFIX):
                     for key in range(n):
                         store(accs, key, inverse(load(accs, key), load(source, row * width + key)))
                 else:

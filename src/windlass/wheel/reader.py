@@ -4,11 +4,13 @@
                    ▼ 60 of them: a rotation
     minutes   …    41    │                    total t = all minutes since the hour began
 
-Idea. Each level sums up its current rotation. When the rotation is full, the sum becomes a slot of the level above and the next
-rotation begins. The sums are also what a landmark aggregation needs: t of all levels together are all that ever came.
+Idea. Each level sums up its current rotation. When the rotation is full, the sum becomes a slot of the level above
+and the next rotation begins. The sums are also what a landmark aggregation needs: t of all levels together are all
+that ever came.
 
-The paper ticks second by second. Here a level is rolled up for all its new slots at once, in straight loops over rows. A quiet
-time of `CUT` ticks or more is not stored: `skip` passes over it, flushes the totals whose rotation ends in it, and the gap is noted.
+The paper ticks second by second. Here a level is rolled up for all its new slots at once, in straight loops over
+rows. A quiet time of `CUT` ticks or more is not stored: `skip` passes over it, flushes the totals whose rotation ends
+in it, and the gap is noted.
 
 Costs in ⊕: one for each new slot of each level, and one more for levels with prefixes; a gap costs at most one a level.
 """
@@ -48,8 +50,8 @@ def end_row(header: Any, l: Any) -> Any:
 
 
 def summing(m: Monoid) -> tuple[Function, Function]:
-    """`add_up(state, l, first, last)`: rows of level l into its total. `flush(state, l)`: the rotation of level l is full, its
-    total becomes the next slot of the level above."""
+    """`add_up(state, l, first, last)`: rows of level l into its total. `flush(state, l)`: the rotation of level l is
+    full, its total becomes the next slot of the level above."""
     combine, identity = m.combine, m.identity
     load, store = accessors(m.fields)
 

@@ -1,15 +1,17 @@
 """One writes, many read: readers in other threads, and in other processes through shared memory (µWheel 3.2).
 
-Rows below the watermark never change, so readers share them with the writer and need no lock. What does change, the header and the totals, is
-small. In one process the writer publishes a copy of it with one assignment. Between processes it lies in a control file, twice guarded:
+Rows below the watermark never change, so readers share them with the writer and need no lock. What does change, the
+header and the totals, is small. In one process the writer publishes a copy of it with one assignment. Between
+processes it lies in a control file, twice guarded:
 
     control   sequence │ generation │ length │ checksum │ header, gaps in use, totals, flags, keys
               └ odd while the writer is at it: a reader that sees it change, or an odd one, looks again (a seqlock)
-    slots.g   the arrays of generation g, mapped by all; a layout that has to grow makes file g + 1 and unlinks the old one,
+    slots.g   the arrays of generation g, mapped by all; a layout that has to grow makes file g + 1 and unlinks the
+    old one,
               which stays mapped where it is in use
 
-A reader never makes the writer wait, and the writer never waits for readers. A reader is always at one watermark; `refresh` takes it to the newest.
-"""
+A reader never makes the writer wait, and the writer never waits for readers. A reader is always at one watermark;
+`refresh` takes it to the newest."""
 
 from __future__ import annotations
 
@@ -35,6 +37,7 @@ from windlass.wheel.reading import Readable, View
 from windlass.wheel.slots import GAPS, WIDTH, Memory
 
 if TYPE_CHECKING:
+    from windlass.wheel.engine import Engine
     from windlass.wheel.wheel import Wheel
 
 Array = np.ndarray[Any, Any]
@@ -83,7 +86,7 @@ class Publisher(Memory):
         self._offset, self._arrays = 0, []
 
     def __call__(self, slots: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Array:
-        if dtype == object:
+        if dtype.kind == "O":
             raise UnsupportedAggregate("partials that are Python objects cannot be shared between processes")
         count = slots * int(np.prod(shape, dtype=np.int64))
         size = max(1, -(-count * dtype.itemsize // mmap.ALLOCATIONGRANULARITY)) * mmap.ALLOCATIONGRANULARITY
@@ -94,7 +97,7 @@ class Publisher(Memory):
         self._offset += size
         return array
 
-    def publish(self, wheel: Wheel) -> None:
+    def publish(self, wheel: Engine) -> None:
         """Let other processes see the state."""
         slots = wheel._slots
         is_new = self._file is not None
@@ -106,16 +109,29 @@ class Publisher(Memory):
         keys = json.dumps(list(wheel.keys) if wheel.keys is not None else None).encode()
         described = [[dtype, offset, list(array.shape)] for dtype, offset, array in self._arrays]
         head = json.dumps({"arrays": described, "gaps": list(gaps.shape), "keys": len(keys)}).encode()
-        parts = [head, slots.header.tobytes(), gaps.tobytes(), *(c.tobytes() for c in slots.totals), slots.some.tobytes(), keys]
+        parts = [
+            head,
+            slots.header.tobytes(),
+            gaps.tobytes(),
+            *(c.tobytes() for c in slots.totals),
+            slots.some.tobytes(),
+            keys,
+        ]
         body = len(head).to_bytes(8, "little") + b"".join(parts)
         at = 8 * _GUARD
         if at + len(body) > _MOST:
-            raise InvalidArgument(f"the state has {len(body)} bytes besides its slots, too many to share: most are gaps or keys")
+            raise InvalidArgument(
+                f"the state has {len(body)} bytes besides its slots, too many to share: most are gaps or keys"
+            )
         self.sequence += 1
         with self._fence:  # a full barrier: rows before the sequence, the sequence before the state
             self._words[SEQUENCE] = self.sequence
         self._control[at : at + len(body)] = body
-        self._words[GENERATION], self._words[LENGTH], self._words[CHECKSUM] = self.generation, len(body), zlib.crc32(body)
+        self._words[GENERATION], self._words[LENGTH], self._words[CHECKSUM] = (
+            self.generation,
+            len(body),
+            zlib.crc32(body),
+        )
         self.sequence += 1
         with self._fence:
             self._words[SEQUENCE] = self.sequence
@@ -135,7 +151,9 @@ class SharedReader(Readable):
     def __init__(self, path: str | os.PathLike[str], aggregate: Aggregate) -> None:
         self.path = Path(path)
         if not (self.path / _CONTROL).exists():
-            raise InvalidArgument(f"no wheel is shared under {self.path}; the writer calls share({str(self.path)!r}) first")
+            raise InvalidArgument(
+                f"no wheel is shared under {self.path}; the writer calls share({str(self.path)!r}) first"
+            )
         self.settings = settings.read(self.path, aggregate)
         self.aggregate, self.clock, self.levels = aggregate, self.settings.clock, self.settings.levels
         self.keys = Keys() if self.settings.keyed else None
@@ -143,7 +161,8 @@ class SharedReader(Readable):
         with (self.path / _CONTROL).open("rb") as file:
             self._control = mmap.mmap(file.fileno(), _MOST, access=mmap.ACCESS_READ)
         self._words = np.frombuffer(self._control, np.int64)
-        self._generation, self._arrays = -1, ()
+        self._generation = -1
+        self._arrays: tuple[Array, ...] = ()
         self._fence = threading.Lock()
         self.refresh()
 

@@ -1,8 +1,8 @@
 """Asking a wheel: ranges, landmarks, groups, and what the optimiser makes of them (µWheel 3.2, 3.4).
 
-Whoever has a view of slots can be asked: the wheel itself, a reader in another thread, a reader in another process. A view holds slots that
-no longer change, so no two askers, nor the writer, are in each other's way. Room for plans belongs to the asker: one for each thread.
-"""
+Whoever has a view of slots can be asked: the wheel itself, a reader in another thread, a reader in another process. A
+view holds slots that no longer change, so no two askers, nor the writer, are in each other's way. Room for plans
+belongs to the asker: one for each thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ View = tuple[Any, ...]
 
 
 class Readable:
-    """What can be asked about the past. `start` and `end` are instants on a tick; ranges are half-open and clip at the watermark."""
+    """What can be asked about the past. `start` and `end` are instants on a tick; ranges are half-open and clip at
+    the watermark."""
 
     aggregate: Aggregate
     clock: Clock
@@ -65,7 +66,7 @@ class Readable:
 
     def _instant(self, tick: int) -> Any:
         time = tick * self.clock.tick
-        return time if self.clock.plain else np.datetime64(time, self.clock.unit)
+        return time if self.clock.plain else np.array(time, f"M8[{self.clock.unit}]")[()]
 
     # ------------------------------------------------------------------ one range
 
@@ -139,8 +140,10 @@ class Readable:
         key: Any = None,
         keys: Sequence[Any] | None = None,
     ) -> pa.Table:
-        """The answers over the groups of [start, end): `every` is a duration, or "day", "week", "month", "quarter" or "year" of the
-        calendar of a time zone. The first and the last group are clipped at the range, and the range at the watermark."""
+        """The answers over the groups of [start, end): `every` is a duration, or "day", "week", "month", "quarter" or
+        "year" of the calendar of a time zone. The first and the last group are clipped at the range, and the range at
+        the
+        watermark."""
         clock = self.clock
         header = self._look()[1][3]
         a = max(clock.bound("start", start), int(header[START]))
@@ -251,13 +254,15 @@ class Readable:
     def _unanswerable(self, header: Array, start: int, end: int) -> Unanswerable:
         clock = self.clock
         a, b = max(start, int(header[START])), min(end, int(header[WATERMARK]))
+        first = int(header[START])
+        oldest = [int(header[HEAD + l * STRIDE + FROM]) * level.ticks for l, level in enumerate(self.levels)]
         kept = ", ".join(
-            f"{level.name} since {clock.show(max(int(header[HEAD + l * STRIDE + FROM]) * level.ticks, int(header[START])))}"
-            for l, level in enumerate(self.levels)
+            f"{level.name} since {clock.show(max(tick, first))}"
+            for level, tick in zip(self.levels, oldest, strict=True)
         )
         return Unanswerable(
-            f"[{clock.show(a)}, {clock.show(b)}) cannot be answered: slots that it needs are no longer retained. Kept are "
-            f"{kept}. Ask for bounds that older slots have, or keep more (retention=)"
+            f"[{clock.show(a)}, {clock.show(b)}) cannot be answered: slots that it needs are no longer retained. Kept "
+            f"are {kept}. Ask for bounds that older slots have, or keep more (retention=)"
         )
 
 

@@ -76,19 +76,11 @@ def restore(path: str | os.PathLike[str], aggregate: Aggregate, memory_map: bool
     nothing = _cells(m, state.slice(0, 0), found.keyed)
     levels = tuple(_cells(m, tables[l], found.keyed) if l in tables else nothing for l in range(len(w.levels)))
     kind = state["version"].to_numpy()
-    assemble(
-        w,
-        Contents(
-            manifest["start"],
-            manifest["watermark"],
-            manifest["first"],
-            tuple((a, b) for a, b in manifest["gaps"]),
-            tuple(manifest["oldest"]),
-            levels,
-            *(_cells(m, state.filter(pa.array(kind == level)), True) for level in (_TOTAL, _AHEAD)),
-            None if manifest["keys"] is None else tuple(manifest["keys"]),
-        ),
-    )
+    totals, ahead = (_cells(m, state.filter(pa.array(kind == level)), True) for level in (_TOTAL, _AHEAD))
+    keys = None if manifest["keys"] is None else tuple(manifest["keys"])
+    gaps = tuple((a, b) for a, b in manifest["gaps"])
+    start, watermark, first = (manifest[name] for name in ("start", "watermark", "first"))
+    assemble(w, Contents(start, watermark, first, gaps, tuple(manifest["oldest"]), levels, totals, ahead, keys))
     w.late = manifest["late"]
     w._saved[str(Path(path).resolve())] = manifest["number"], tuple(w._slots.get(l, NEXT) for l in range(len(w.levels)))
     return w

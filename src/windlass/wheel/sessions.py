@@ -2,9 +2,9 @@
 
     gap 3      s₁ · s₃ s₄ · · · · s₉ ·         [1, 4 + 3) when the watermark is past 7;  [9, …) is open
 
-As everything else in a wheel, a session sees times in whole ticks: an event joins if its tick is at most `gap` after that of the one
-before. It begins with its first event's partial, never with the identity of another aggregate's domain. Costs: one ⊕ for each slot with events.
-"""
+As everything else in a wheel, a session sees times in whole ticks: an event joins if its tick is at most `gap` after
+that of the one before. It begins with its first event's partial, never with the identity of another aggregate's
+domain. Costs: one ⊕ for each slot with events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def session_kernel(m: Monoid) -> Function:
     answer_at = answer(m)
 
     def follow(state: Any, book: Any, unfinished: Any, key: Any, to: Any, quiet: Any, bounds: Any, answers: Any) -> Any:
-        columns, prefix, bits, header = state[0], state[1], state[2], state[3]
+        columns, bits, header = state[0], state[2], state[3]
         width, row, out, acc = header[WIDTH], head_row(header) - header[WATERMARK], 0, load(unfinished, 0)
         if not quiet:
             for tick in range(book[POSITION], to):

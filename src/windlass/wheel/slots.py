@@ -7,20 +7,21 @@
     totals   of each level: what its current rotation has summed up, the paper's t
     header   the rest of the state, as integers
 
-A slot has a number, its begin divided by its length. Slots are stored in the order of their numbers. Where nothing happened for
-long the slots are left out, at all levels; as they would hold the identity, a range of slots is a range of rows all the same.
-`place` turns a number into an index, which counts stored slots; the row is that, less what was discarded, plus the region's offset.
+A slot has a number, its begin divided by its length. Slots are stored in the order of their numbers. Where nothing
+happened for long the slots are left out, at all levels; as they would hold the identity, a range of slots is a range
+of rows all the same. `place` turns a number into an index, which counts stored slots; the row is that, less what was
+discarded, plus the region's offset.
 
 Invariants
 1. Rows below a level's `COUNT` never change. (Readers need no lock; the writer adds behind and then moves `COUNT`.)
 2. A row whose bit is 0 holds the identity, if it is below `COUNT`; of those behind it only the bits are valid.
-3. `NEXT` of a level is the number of its next slot: the watermark divided by its length, rounded down, once it is rolled up.
+3. `NEXT` of a level is the number of its next slot: the watermark over its length, rounded down, once rolled up.
 4. Slots from number `FROM` on are retained.
 
 A wheel of many keys has a vector in each row: cell `row · WIDTH + key`.
 
-Memory that was reserved and never written to is not taken from the machine, so arrays grow by doubling, and `nbytes` counts what is used.
-"""
+Memory that was reserved and never written to is not taken from the machine, so arrays grow by doubling, and `nbytes`
+counts what is used."""
 
 from __future__ import annotations
 
@@ -163,7 +164,8 @@ class Slots:
         return self.columns, self.prefix, self.bits, self.header.copy(), self.gaps, totals, self.some.copy()
 
     def room(self, ticks: int, unrolled: int = 0) -> None:
-        """Make room for so many more ticks and the write-ahead slots behind them, and for rolling up `unrolled` ticks as well."""
+        """Make room for so many more ticks and the write-ahead slots behind them, and for rolling up `unrolled` ticks
+        as well."""
         more = [ticks, *((ticks + unrolled) // level.ticks + 2 for level in self.levels[1:])]
         if any(self._used(l) + extra > self.get(l, CAPACITY) for l, extra in enumerate(more)):
             self._lay_out([self._live(l) + extra for l, extra in enumerate(more)], int(self.header[WIDTH]))
@@ -205,7 +207,8 @@ class Slots:
         return self.get(l, COUNT) - oldest
 
     def _kept_from(self, l: int) -> int:
-        """The index of the oldest row to keep: one before the retained ones for prefixes, and on whole bytes of bits."""
+        """The index of the oldest row to keep: one before the retained ones for prefixes, and on whole bytes of
+        bits."""
         oldest = place(self.header, self.gaps, l, self.get(l, FROM)) - (1 if self.levels[l].prefix else 0)
         shift = self.get(l, SHIFT)
         oldest = max(int(oldest), self.get(l, PACKED), shift)
@@ -256,8 +259,8 @@ class Slots:
             for l in range(len(self.levels)):
                 begin, count = self.get(l, OFFSET), self.get(l, COUNT) - self.get(l, SHIFT)
                 for columns in (self.columns, self.prefix)[: 2 if self.levels[l].prefix else 1]:
-                    new = tuple(_by_row(c, width)[begin : begin + count, old_width:] for c in columns)
-                    clear(self.monoid, new)
+                    fresh = tuple(_by_row(c, width)[begin : begin + count, old_width:] for c in columns)
+                    clear(self.monoid, fresh)
         self.header[WIDTH] = width
 
     def _widen_totals(self, old_width: int, width: int) -> None:
@@ -277,7 +280,8 @@ def identities(m: Monoid, cells: int) -> Columns:
 
 
 def clear(m: Monoid, columns: Columns) -> None:
-    """Overwrite with the identity. A Python object is put into each place by itself: it may be a list, which NumPy would spread."""
+    """Overwrite with the identity. A Python object is put into each place by itself: it may be a list, which NumPy
+    would spread."""
     for column, value in zip(columns, m.identity(), strict=True):
         if column.dtype == object:
             for at in np.ndindex(column.shape):

@@ -46,7 +46,8 @@ def to_ticks() -> Any:
 
 
 def divided(n: Any, size: Any) -> Any:
-    """n // size. Below 2^53 the quotient of floats, rounded down, is exact, and on many processors a good deal faster."""
+    """n // size. Below 2^53 the quotient of floats, rounded down, is exact, and on many processors a good deal
+    faster."""
     if -(1 << 53) < n < 1 << 53:
         return math.floor(n / size)
     return n // size
@@ -61,10 +62,7 @@ class Clock:
 
     def time(self, what: str, value: Instant) -> int:
         """An instant in the unit."""
-        if type(value) is int:
-            found = value
-        else:
-            found = instant_in_unit(what, instant(what, value), self.unit)
+        found = value if type(value) is int else instant_in_unit(what, instant(what, value), self.unit)
         if not -LATEST <= found <= LATEST:
             raise InvalidArgument(f"{what} {value} is too far away: times are within ±2^62 {self.unit}")
         return found
@@ -80,7 +78,7 @@ class Clock:
         if rest:
             near = f"{self.show(tick)} or {self.show(tick + 1)}"
             raise InvalidArgument(
-                f"{what} {value} is finer than the tick of {durations.format(self.tick, self.unit)}, below which nothing "
+                f"{what} {value} is finer than the tick, {durations.format(self.tick, self.unit)}, below which nothing "
                 f"is kept apart; ask for {near}"
             )
         return tick

@@ -4,12 +4,12 @@
                           ├─────────────┤           a window: push pairs as they end, compute at its end,
                                   ├─────────────┤   pop what the next one does not hold
 
-Idea. What is below the watermark does not change, so techniques for events in order will do: subtract-on-evict where the aggregate has an
-inverse, else TwoStacks, both as the stores have them. The pair that has begun is folded as slots become complete, so a window needs none of
-the slots that the wheel no longer retains.
+Idea. What is below the watermark does not change, so techniques for events in order will do: subtract-on-evict where
+the aggregate has an inverse, else TwoStacks, both as the stores have them. The pair that has begun is folded as slots
+become complete, so a window needs none of the slots that the wheel no longer retains.
 
-Windows are aligned to the epoch, or to `offset`. One comes out, once, when the watermark reaches its end, if there is an event in it. Over
-a quiet time windows are followed until nothing is left in them; the rest is passed over at once.
+Windows are aligned to the epoch, or to `offset`. One comes out, once, when the watermark reaches its end, if there is
+an event in it. Over a quiet time windows are followed until nothing is left in them; the rest is passed over at once.
 
 Costs in ⊕: one a tick and window, and two (subtract-on-evict) or amortised three (TwoStacks) a pair.
 """
@@ -72,7 +72,7 @@ def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: 
         begins: Any,
         answers: Any,
     ) -> Any:
-        columns, prefix, bits, header = state[0], state[1], state[2], state[3]
+        columns, bits, header = state[0], state[2], state[3]
         figures, slots, ring, links = window
         h, acc = begin(figures, slots), load(unfinished, 0)
         length, step, second = book[RANGE], book[SLIDE], book[RANGE] % book[SLIDE]

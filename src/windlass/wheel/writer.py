@@ -3,19 +3,20 @@
     lowest level     … s₁₂ s₁₃ ┆ s₁₄  s₁₅  ·  s₁₇  · …  ┆
                                └ watermark              └ + write_ahead: events behind go to the overflow wheel
 
-Idea. A slot that can still change is found by its tick. If it is empty the event is lifted into it, else combined; an event below
-the watermark is late, and reported. As the watermark passes, slots are frozen; entries of the overflow wheel that have come near
-enough are poured into the write-ahead slots.
+Idea. A slot that can still change is found by its tick. If it is empty the event is lifted into it, else combined; an
+event below the watermark is late, and reported. As the watermark passes, slots are frozen; entries of the overflow
+wheel that have come near enough are poured into the write-ahead slots.
 
-Departure. In the paper the write-ahead wheel is a ring of its own, and ticking moves each of its slots to the reader. Here the write-ahead slots
-are those behind the head of the lowest level, where the reader will look for them: freezing a slot moves nothing. Hence the
-capacity may be any number, `freeze` is free, and a run of events of one tick is combined in registers and stored once.
+Departure. In the paper the write-ahead wheel is a ring of its own, and ticking moves each of its slots to the reader.
+Here the write-ahead slots are those behind the head of the lowest level, where the reader will look for them:
+freezing a slot moves nothing. Hence the capacity may be any number, `freeze` is free, and a run of events of one tick
+is combined in registers and stored once.
 
-`ingest` may carry the watermark along: after every so many events it moves to the latest time seen, less a delay. Roll-ups and
-windows wait until the call ends; nobody can tell the difference.
+`ingest` may carry the watermark along: after every so many events it moves to the latest time seen, less a delay.
+Roll-ups and windows wait until the call ends; nobody can tell the difference.
 
-Costs: one lift an event, one ⊕ unless the slot was empty. Advancing n ticks writes the identity into those of n slots that are empty.
-"""
+Costs: one lift an event, one ⊕ unless the slot was empty. Advancing n ticks writes the identity into those of n slots
+that are empty."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ from windlass.wheel.slots import (
     START,
     WATERMARK,
     WIDTH,
+    any_set,
     is_set,
     set_bit,
 )
@@ -95,12 +97,27 @@ def freezing(m: Monoid) -> tuple[Function, Function]:
 
 
 def advance_kernel(m: Monoid) -> Function:
+    """Move the watermark towards `to`: no further than where `quiet` ticks without an event begin. Gives where it
+    is."""
     freeze, pour = freezing(m)
 
-    def advance(state: Any, to: Any, wheel: Any, partials: Any) -> Any:
+    def advance(state: Any, to: Any, quiet: Any, wheel: Any, partials: Any) -> Any:
         columns, prefix, bits, header, gaps, totals, some = state
-        freeze(columns, bits, header, to)
+        ahead, width = header[AHEAD], header[WIDTH]
         pour(columns, bits, header, wheel, partials)
+        while header[WATERMARK] < to:
+            watermark = header[WATERMARK]
+            step = to - watermark
+            if wheel[0][WAITING] > 0:  # what waits must not be passed by
+                step = min(step, ahead)
+                _, begin = earliest(wheel)
+                row = head_row(header) * width
+                if begin + header[START] - watermark >= quiet and not any_set(bits, row, row + ahead * width):
+                    break
+            freeze(columns, bits, header, watermark + step)
+            if wheel[0][WAITING] > 0:
+                pour(columns, bits, header, wheel, partials)
+        return header[WATERMARK]
 
     return advance
 
