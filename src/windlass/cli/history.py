@@ -46,6 +46,7 @@ def build_history_command(
     """
     try:
         from windlass.spark import build_history, session
+        from windlass.spark.history import read_table
     except ModuleNotFoundError as error:
         raise click.ClickException(str(MissingExtra("spark", "windlass build-history"))) from error
     from windlass.wheel.history import History
@@ -54,7 +55,7 @@ def build_history_command(
         kept = [read_aggregate(text) for text in aggregates]
         given = dict(_pair(option) for option in options)
         spark = session("windlass build-history", master=master)
-        rows = _read(spark, table, form or _FORMATS.get(Path(table).suffix, "parquet"), given, time)
+        rows = read_table(spark, table, form or _FORMATS.get(Path(table).suffix, "parquet"), given, time)
         with _Shown(spark, f"{table} → {history}"):
             build_history(rows, str(history), kept, time=time, key=list(key) or None, tick=tick)
         Console().print(History(history))
@@ -67,22 +68,6 @@ def _pair(option: str) -> tuple[str, str]:
     if not sign:
         raise click.ClickException(f"an option of the reader is written NAME=VALUE, got {option!r}")
     return name, value
-
-
-def _read(spark: Any, table: str, form: str, options: dict[str, str], time: str) -> Any:
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
-
-    if form == "csv":
-        options = {"header": "true", "inferSchema": "true"} | options
-    try:
-        frame = spark.read.format(form).options(**options).load(table)
-    except AnalysisException as error:
-        raise click.ClickException(f"{table} cannot be read as {form}: {str(error).splitlines()[0]}") from error
-    if time in frame.columns and isinstance(frame.schema[time].dataType, StringType):
-        frame = frame.withColumn(time, F.to_timestamp(time))
-    return frame
 
 
 class _Shown:

@@ -10,7 +10,7 @@ before Spark commits the batch: if the batch is run again, so is the file.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
@@ -122,6 +126,18 @@ def build_history(
     everything = Query("all", Tumbling("40000 days"), count())
     keep = keep_history(path, tick=tick, aggregates=aggregates)
     shared_windows(events, everything, time=time, key=key, history=keep).write.format("noop").mode("overwrite").save()
+
+
+def read_table(spark: SparkSession, path: str, form: str, options: Mapping[str, str], time: str) -> DataFrame:
+    """A table to make the history of; times that are text are read as timestamps."""
+    given = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+    try:
+        frame = spark.read.format(form).options(**(given | dict(options))).load(path)
+    except AnalysisException as error:
+        raise InvalidArgument(f"{path} cannot be read as {form}: {str(error).splitlines()[0]}") from error
+    if time in frame.columns and isinstance(frame.schema[time].dataType, StringType):
+        frame = frame.withColumn(time, F.to_timestamp(time))
+    return frame
 
 
 class Keeper:
