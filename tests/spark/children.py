@@ -62,19 +62,17 @@ class Child:
         self._said.put(None)
 
     def hear(self, pattern: str, patience: float = PATIENCE) -> str | None:
-        """Wait until it says something like that; None if it ends, or if that takes too long."""
-        deadline = time.monotonic() + patience
-        while (left := deadline - time.monotonic()) > 0:
+        """Wait until it says something like that; None if it ends, or says nothing for too long."""
+        while True:
             try:
-                line = self._said.get(timeout=left)
+                line = self._said.get(timeout=patience)
             except queue.Empty:
-                break
+                return None
             if line is None:
                 self._said.put(None)
                 return None
             if re.fullmatch(pattern, line):
                 return line
-        return None
 
     def ended(self, within: float) -> bool:
         try:

@@ -68,7 +68,7 @@ class Faults:
             if self._noted(kind):
                 raise RuntimeError(f"the first attempt of a task fails: {kind}")
         elif context.partitionId() == 0 and self._noted(kind):  # the others show how long it should take
-            time.sleep(20)
+            time.sleep(6)
 
     def _noted(self, kind: str) -> bool:
         """Whether there have not been too many of them; if so, here is another."""
