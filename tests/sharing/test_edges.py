@@ -107,6 +107,12 @@ def test_a_sample_is_a_good_estimate() -> None:
     assert counter.rate(counter.mark(awkward)) == pytest.approx(exact, rel=0.05)
 
 
+def test_f1_that_gives_up_is_replaced_by_a_sample() -> None:
+    awkward = [(k % 5, 300 + 7 * k) for k in range(120)]
+    sample = BitSet.sampled(awkward)
+    assert F1().rate(pruned(awkward)) == pytest.approx(sample.rate(sample.mark(awkward)), rel=0.02)
+
+
 def test_the_way_to_count_is_chosen_by_the_composite_slide() -> None:
     assert counter_for([(0, 4), (0, 6)])[1] == "bit set"
     assert isinstance(counter_for([(0, 10**9), (0, 10**9 + 7)])[0], F1)

@@ -162,6 +162,14 @@ def test_adding_and_removing(acqs: list[ACQ], which: int, optimizer: str) -> Non
         assert added.cost <= plan(rest, **options).cost + plan([one], **options).cost + 1e-9
 
 
+def test_one_more_and_one_less_is_the_plan_it_was() -> None:
+    acqs = [ACQ("1m", "5s", name="a"), ACQ("5m", "10s", name="b"), ACQ("7m", "7s", agg.max("x"), name="c")]
+    for optimizer in ("weaveshare", "triweave", "no sharing"):
+        found = plan(acqs, rate=1000, optimizer=optimizer)
+        for new in (ACQ("2h", "1m", name="new"), ACQ("2h", "1m", agg.min("x"), name="new")):
+            assert without_acq(with_acq(found, new), new) == found
+
+
 def test_changing_a_plan_of_a_thousand_acqs_touches_few_trees() -> None:
     rng = random.Random(1)
     slides = (1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 100, 125, 200, 250, 500, 1000)

@@ -20,7 +20,8 @@ __all__ = ["COUNTINGS", "F1", "Counter", "counter_for"]
 
 _SHORT = 1 << 16  # points of a composite slide that are cheaper to mark than to compute
 _LONG = 1 << 22  # points that can still be marked
-_FEW, _TERMS = 100, 300  # progressions and terms for which F1 is quick, also for parts of them
+_FEW, _TERMS = 100, 300  # progressions and terms for which F1 is quick, also for nearly all parts of them
+_PATIENCE = 20_000  # terms
 
 COUNTINGS = ("auto", "bit set", "f1", "sample")
 
@@ -46,7 +47,11 @@ class F1:
 
 @lru_cache(maxsize=1 << 16)
 def _rate(edges: tuple[Progression, ...]) -> float:
-    return float(edge_rate(edges))
+    try:
+        return float(edge_rate(edges, _PATIENCE))
+    except TooManyTerms:  # a part may have more terms than the whole, in which more is dropped
+        sample = BitSet.sampled(edges)
+        return sample.rate(sample.mark(edges))
 
 
 def _is_quick(progressions: list[Progression]) -> bool:

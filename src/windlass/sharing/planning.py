@@ -200,7 +200,8 @@ def without_acq(old: Plan, acq: ACQ, technique: str = "auto") -> Plan:
 
 def _changed(old: Plan, parts: list[list[ACQ]], new: ACQ | None, technique: str, left: Sequence[ACQ] = ()) -> Plan:
     moving = [new] if new is not None else list(left)
-    aggregates = list(dict.fromkeys(q.aggregate for part in [*parts, moving] for q in part))
+    left_over = {q.aggregate for part in [*parts, moving] for q in part}
+    aggregates = [a for a in dict.fromkeys(q.aggregate for q in [*old.acqs, *moving]) if a in left_over]
     scale = old.per_second
     settings = Settings(old.rate / scale, old.optimizer, technique, old.fragments, old.objective, "auto")
     trees: list[Tree] = []
