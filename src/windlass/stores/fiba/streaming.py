@@ -18,6 +18,7 @@ from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.monoid import Monoid
 from windlass.stores.fiba.answering import answering
 from windlass.stores.fiba.changing import changing, machine_code
+from windlass.stores.fiba.deep import plan_deep
 from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
 from windlass.stores.fiba.nodes import at, put
@@ -33,7 +34,6 @@ from windlass.stores.fiba.survey import (
     enter_zone,
     older,
     plan,
-    plan_deep,
     sort,
 )
 from windlass.stores.fiba.times import LEAST, Times
