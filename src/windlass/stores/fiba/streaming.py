@@ -214,7 +214,8 @@ def stream_through(
             store._evict_through(int(store.times()[len(store) - window - 1]))
         elif span and newest >= LEAST + span:
             store._evict_through(newest - span)
-    begin, most = 0, min(CHUNK, window) if window >= _SMALL else CHUNK
+    # Parts are answered on the tree as it was: none of the chunk's own events may have gone.
+    begin, most = 0, min(CHUNK, window) if window >= _SMALL or (window and lasts) else CHUNK
     while begin < len(times):
         n = min(most, len(times) - begin)
         size, zone, newest_then = len(store), 0, newest
