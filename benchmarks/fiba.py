@@ -64,7 +64,8 @@ def stores(arities: tuple[int, ...] = (16, 8, 4), classic: bool = True) -> dict[
 
 
 def cpp_rate(driver: str, arguments: Callable[[int], list[str]], rounds: int, timeout: float = 120) -> float | None:
-    """Rounds a second of a C++ driver: what it takes with these rounds, less what it takes with hardly any."""
+    """Rounds a second of a C++ driver: what it takes with these rounds, less what it takes with hardly any. None if
+    that is so little that it cannot be told from noise."""
     directory = os.environ.get("WINDLASS_SWAG_CPP")
     if directory is None:
         return None
@@ -75,7 +76,8 @@ def cpp_rate(driver: str, arguments: Callable[[int], list[str]], rounds: int, ti
         subprocess.run([str(program), *arguments(n)], capture_output=True, check=True, timeout=timeout)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime - before.ru_utime)
-    return (rounds - 1000) / max(1e-9, seconds[1] - seconds[0])
+    taken = seconds[1] - seconds[0]
+    return (rounds - 1000) / taken if taken > 0.2 * seconds[0] else None
 
 
 def row(case: str, series: str, x: int, rates: list[float], **more: Any) -> Row:

@@ -50,8 +50,8 @@ def _race(scale: Scale, aggregate: str, window: int, rounds: int) -> Iterator[Ro
         if repetition:
             for name, taken in seconds.items():
                 rates.setdefault(name, []).append(rounds / taken)
-            for arity in (4, 8) if aggregate != "bloom" else ():
-                rate = _cpp(arity, aggregate, window, scale.pick(1 << 22, 1 << 16))
+            for arity in (4, 8) if aggregate == "sum" else ():
+                rate = _cpp(arity, aggregate, window, scale.pick(1 << 23, 1 << 16))
                 if rate is not None:
                     rates.setdefault(f"C++ FiBA {arity}", []).append(rate)
     for name, found in rates.items():

@@ -42,7 +42,7 @@ throughout.
 | `repair.py`, `ranges.py` | the four kinds of aggregates; pieces of a range |
 | `changing.py`, `store.py`, `times.py`, `invariants.py` | the steps as kernels; the stores; their times; what must hold
 |
-| `survey.py`, `answering.py`, `streaming.py` | a chunk of a stream: planned, answered, put into the tree |
+| `survey.py`, `deep.py`, `answering.py`, `streaming.py` | a chunk of a stream: planned, answered, put into the tree |
 """
 
 from windlass.stores.fiba.store import ClassicBTree, FiBA

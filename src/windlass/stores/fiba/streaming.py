@@ -18,6 +18,7 @@ from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.monoid import Monoid
 from windlass.stores.fiba.answering import answering
 from windlass.stores.fiba.changing import changing, machine_code
+from windlass.stores.fiba.deep import plan_deep
 from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
 from windlass.stores.fiba.nodes import at, put
@@ -33,7 +34,6 @@ from windlass.stores.fiba.survey import (
     enter_zone,
     older,
     plan,
-    plan_deep,
     sort,
 )
 from windlass.stores.fiba.times import LEAST, Times
@@ -214,7 +214,8 @@ def stream_through(
             store._evict_through(int(store.times()[len(store) - window - 1]))
         elif span and newest >= LEAST + span:
             store._evict_through(newest - span)
-    begin, most = 0, min(CHUNK, window) if window >= _SMALL else CHUNK
+    # Parts are answered on the tree as it was: none of the chunk's own events may have gone.
+    begin, most = 0, min(CHUNK, window) if window >= _SMALL or (window and lasts) else CHUNK
     while begin < len(times):
         n = min(most, len(times) - begin)
         size, zone, newest_then = len(store), 0, newest

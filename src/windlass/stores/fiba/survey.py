@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.kernels import lowest_bit, unsigned
+from windlass.kernels import unsigned
 from windlass.stores.fiba.nodes import (
     ENTRIES,
     FREE_SLOTS,
@@ -47,7 +47,6 @@ from windlass.stores.fiba.times import GREATEST, LEAST
 ZONE, LEAVES, EVICTED, SURVIVORS = range(4)  # what a plan tells besides its arrays
 DEEP = 9
 DIGITS = 10  # bits
-LATE = -1
 
 
 def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) -> Any:
@@ -169,7 +168,7 @@ def plan(
     head, nodes, free = tree
     order, ops, fronts, starts, pieces, zone, slots, told = out
     count = told[ZONE]
-    if at(times, at(order, 0)) <= _edge(times, order, n, window, span, newest, zone, count):
+    if at(times, at(order, 0)) <= edge_of(times, order, n, window, span, newest, zone, count):
         return -1
     finger = head[RIGHT]
     youngest = at(nodes, finger + TIMES + at(nodes, finger + ENTRIES) - 1)
@@ -187,11 +186,11 @@ def plan(
             if at_end:
                 owner, holder = finger, NONE
             if m > gap:
-                leaf, last = _leaf(starts, leaf, gap), -1
+                leaf, last = new_leaf(starts, leaf, gap), -1
         if k == n:
             break
         if event < last or last < 0:
-            leaf = _leaf(starts, leaf, m)
+            leaf = new_leaf(starts, leaf, m)
         last = event
         put(ops, event - begin, leaf)
         fresh = 0
@@ -220,12 +219,12 @@ def plan(
                 k += run
                 taken += run
                 last, before = at(order, k - 1), at(times, at(order, k - 1))
-    told[LEAVES] = _leaf(starts, leaf, m)
+    told[LEAVES] = new_leaf(starts, leaf, m)
     size, front = head[SIZE], 0
     for k in range(n):
         if span > 0:
             newest = max(newest, at(times, begin + k))
-            while front < count and _is_gone(at(zone, front), newest, span):
+            while front < count and is_gone(at(zone, front), newest, span):
                 front += 1
         else:
             front += size + at(fronts, k) > window
@@ -302,154 +301,20 @@ def _append(
     return run
 
 
-def _leaf(starts: Any, leaf: Any, m: Any) -> Any:
+def new_leaf(starts: Any, leaf: Any, m: Any) -> Any:
     put(starts, leaf + 1, m)
     return leaf + 1
 
 
-def _is_gone(t: Any, newest: Any, span: Any) -> Any:
+def is_gone(t: Any, newest: Any, span: Any) -> Any:
     """Whether a window of this span has left a time behind."""
     return newest >= LEAST + span and t <= newest - span
 
 
-def _edge(times: Any, order: Any, n: Any, window: Any, span: Any, newest: Any, zone: Any, count: Any) -> Any:
+def edge_of(times: Any, order: Any, n: Any, window: Any, span: Any, newest: Any, zone: Any, count: Any) -> Any:
     """Up to which time an event of this chunk may be evicted before the chunk ends."""
     if 0 < window < n:
         return GREATEST
     edge = at(zone, count - 1) if count > 0 else LEAST
     newest = max(newest, at(times, at(order, n - 1)))
     return max(edge, newest - span) if span > 0 and newest >= LEAST + span else edge
-
-
-def plan_deep(
-    tree: Any,
-    times: Any,
-    begin: Any,
-    n: Any,
-    window: Any,
-    span: Any,
-    newest: Any,
-    out: Any,
-    more: Any,
-    node: Any,
-    i: Any,
-) -> Any:
-    """The plan of a deep chunk: every time of the zone is a leaf, and is dropped when it goes. What is left of the
-    chunk in the end stays in `order`."""
-    head, nodes, free = tree
-    order, ops, fronts, starts, pieces, zone, slots, told = out
-    drop_starts, drops, leaf_times, born, olds, bits = more
-    count = told[ZONE]
-    edge = _edge(times, order, n, window, span, newest, zone, count)
-    leaf, m, k, z = -1, 0, 0, 0
-    while z < count or (k < n and at(times, at(order, k)) <= edge):
-        t = at(times, at(order, k)) if k < n else at(zone, z)
-        t = min(t, at(zone, z)) if z < count else t
-        leaf = _leaf(starts, leaf, m)
-        if leaf & 31 == 0:
-            put(bits, leaf >> 5, 0)
-        put(leaf_times, leaf, t)
-        put(born, leaf, -1)
-        is_old = z < count and at(zone, z) == t
-        put(olds, leaf, is_old)
-        if is_old:
-            put(pieces, m, at(slots, z))
-            _flip(bits, leaf)
-            m += 1
-            z += 1
-        while k < n and at(times, at(order, k)) == t:
-            put(ops, at(order, k) - begin, leaf)
-            k += 1
-    zone_leaves, behind = leaf + 1, k
-    last, before = -1, edge
-    for k in range(behind, n + 1):
-        event = at(order, min(k, n - 1))
-        t = at(times, event) if k < n else GREATEST
-        gap = m
-        node, i, m, owner, holder = walk(tree, node, i, t, pieces, m, node)
-        if m > gap:
-            leaf, last = _leaf(starts, leaf, gap), -1
-        if k < n:
-            if event < last or last < 0:
-                leaf = _leaf(starts, leaf, m)
-            last = event
-            put(ops, event - begin, leaf)
-            put(fronts, event - begin, 0 if holder != NONE or (k > behind and before == t) else 1)
-            before = t
-    told[LEAVES] = _leaf(starts, leaf, m)
-    _rehearse(times, begin, n, window, span, newest, zone_leaves, head[SIZE], out, more)
-    kept = 0
-    for k in range(n):  # what was dropped again does not reach the tree
-        event = at(order, k)
-        leaf = at(ops, event - begin)
-        if leaf >= zone_leaves or (leaf >= 0 and _is_set(bits, leaf) and event - begin >= at(born, leaf)):
-            put(order, kept, event)
-            kept += 1
-    told[SURVIVORS] = kept
-    told[ZONE] = 0  # its leaves stand for it
-
-
-def _rehearse(
-    times: Any,
-    begin: Any,
-    n: Any,
-    window: Any,
-    span: Any,
-    newest: Any,
-    zone_leaves: Any,
-    size: Any,
-    out: Any,
-    more: Any,
-) -> Any:
-    """Go through a deep chunk as its events come: which of them is late, and which leaf goes before which event."""
-    order, ops, fronts, starts, pieces, zone, slots, told = out
-    drop_starts, drops, leaf_times, born, olds, bits = more
-    d, lowest, evicted = 0, 0, 0
-    for k in range(n):
-        put(drop_starts, k, d)
-        leaf, t = at(ops, k), at(times, begin + k)
-        in_zone = leaf < zone_leaves
-        comes = not _is_set(bits, leaf) if in_zone else at(fronts, k) == 1
-        put(fronts, k, 0)
-        if span > 0 and _is_gone(t, newest, span):
-            put(ops, k, LATE)
-            continue
-        newest = max(newest, t)
-        full = span == 0 and comes and size == window
-        while full or span > 0:
-            lowest = _next_set(bits, lowest, zone_leaves)
-            if lowest == zone_leaves or (span > 0 and not _is_gone(at(leaf_times, lowest), newest, span)):
-                break
-            _flip(bits, lowest)
-            put(drops, d, lowest)
-            d += 1
-            evicted += at(olds, lowest)
-            put(olds, lowest, 0)
-            size -= 1
-            full = False
-        if comes:
-            size += 1
-            if in_zone:
-                _flip(bits, leaf)
-                put(born, leaf, k)
-                lowest = min(lowest, leaf)
-    put(drop_starts, n, d)
-    told[EVICTED] = evicted
-
-
-def _is_set(bits: Any, i: Any) -> Any:
-    return (at(bits, i >> 5) >> (i & 31)) & 1 == 1
-
-
-def _flip(bits: Any, i: Any) -> Any:
-    put(bits, i >> 5, at(bits, i >> 5) ^ (1 << (i & 31)))
-
-
-def _next_set(bits: Any, i: Any, n: Any) -> Any:
-    """The first bit that is set from i on; n if there is none."""
-    while i < n:
-        rest = at(bits, i >> 5) >> (i & 31)
-        if rest != 0:
-            return min(n, i + lowest_bit(rest))
-        i = (i | 31) + 1
-    return n
