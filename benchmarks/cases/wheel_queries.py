@@ -30,8 +30,8 @@ WHEELS: dict[str, dict[str, Any]] = {
     "wheel, hints": {"hints": True, "simd_threshold": 15_000},
     "wheel, prefix": {"prefix": True},
 }
-FEW = 1_000  # queries of those that take a hundred times as long
-JOINED = 50  # ranges that DuckDB joins with the events that are in them
+FEW = 200  # queries of those that take a hundred times as long
+JOINED = 20  # ranges that DuckDB joins with the events that are in them
 
 
 def ranges(query: str, days: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ def _singles(
     a, b = starts.tolist(), ends.tolist()
     low, high = (rides.START + starts * rides.SECOND).tolist(), (rides.START + ends * rides.SECOND).tolist()
     found: dict[str, tuple[Callable[[int], Any], float | None]] = {}
-    few = range(0, len(a), max(1, len(a) // 500))
+    few = range(0, len(a), max(1, len(a) // 100))
     for name, w in wheels.items():
         costs = [w.explain(low[i], high[i]).cost or 0 for i in few]
         found[name] = (lambda i, w=w: w.query(low[i], high[i])), float(np.mean(costs))
