@@ -25,6 +25,7 @@ TITLE = "Windows over a wheel (µWheel Figures 5 to 7)"
 HIGH = (("15s", "5s"), ("30s", "10s"), ("1m", "20s"), ("15m", "5m"), ("30m", "10m"))
 LOW = (("3m", "1s"), ("15m", "3s"), ("30m", "6s"), ("45m", "9s"), ("1h", "12s"))
 AHEAD = (64, 512)
+SAMPLE = 4_000  # events of the real streams: of Citi Bike, whose events are minutes apart, two days
 
 
 def run(scale: Scale) -> Iterator[Row]:
@@ -33,7 +34,7 @@ def run(scale: Scale) -> Iterator[Row]:
     for name in ("debs sample", "citibike sample"):
         found = rides.sample(name)
         if found is not None and not scale.quick:
-            streams[name] = found
+            streams[name] = found.head(SAMPLE)
     for data, stream in streams.items():
         delay = rides.DELAY[data]
         start = int(stream.ts.min()) // rides.SECOND * rides.SECOND - delay

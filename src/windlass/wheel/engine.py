@@ -214,8 +214,7 @@ class Engine(Readable):
         if len(self.keys) + len(new) > width:
             self._slots.widen(max(len(self.keys) + len(new), 2 * width))
             self._publish()
-        for key in new:
-            self.keys.places[key] = len(self.keys)
+        self.keys.add(new)
 
     def _check_keys(self, keys: Any) -> None:
         if keys is None and self.keys is not None:

@@ -19,8 +19,10 @@ class Keys:
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
         self.places: dict[Any, int] = {}
+        self.kind: type | None = None  # of all keys
         for value in values:
             self.places.setdefault(value, len(self.places))
+            self.kind = type(value)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -38,6 +40,9 @@ class Keys:
         if read.values.dtype == np.float64:
             raise WrongType("keys cannot be floats: equal keys must be equal bit by bit; give integers or text")
         distinct, inverse = _distinct(read.values)
+        kind = type(distinct[0]) if distinct else self.kind
+        if self.kind is not None and kind is not self.kind:
+            raise WrongType(f"the keys of this wheel are of type {self.kind.__name__}, got {kind.__name__}")  # type: ignore[union-attr]
         new: list[Any] = []
         places = np.empty(len(distinct), np.int64)
         for i, value in enumerate(distinct):
@@ -47,6 +52,11 @@ class Keys:
                 new.append(value)
             places[i] = place
         return places[inverse], new
+
+    def add(self, new: list[Any]) -> None:
+        for key in new:
+            self.places[key] = len(self.places)
+            self.kind = type(key)
 
     def place(self, key: Any) -> int:
         found = self.places.get(key)

@@ -130,6 +130,10 @@ class Wheel(Engine):
             return len(self.insert_many(self._as_columns(value), [time], None if key is None else [key])) == 0
         if (key is None) != (self.keys is None):
             self._check_keys(key)
+        if self.keys is not None and type(key) is not self.keys.kind:
+            self._flush()  # the types of keys are fixed by the first of them
+            _, new = self.keys.encode([key], 1)
+            self._add_keys(new)
         values, times, keys = self._buffer
         item = scalar(value, m.inputs[0])
         values.append(item)
