@@ -39,7 +39,12 @@ class Keys:
             raise InvalidArgument(f"the key in row {int(np.argmin(read.valid))} is null; every event needs a key")
         if read.values.dtype == np.float64:
             raise WrongType("keys cannot be floats: equal keys must be equal bit by bit; give integers or text")
-        distinct, inverse = _distinct(read.values)
+        try:
+            distinct, inverse = _distinct(read.values)
+        except (pa.ArrowException, NotImplementedError) as error:
+            raise WrongType(
+                f"keys are integers, text, bytes or booleans, got values of {read.type}: {error}"
+            ) from error
         kind = type(distinct[0]) if distinct else self.kind
         if self.kind is not None and kind is not self.kind:
             raise WrongType(f"the keys of this wheel are of type {self.kind.__name__}, got {kind.__name__}")  # type: ignore[union-attr]

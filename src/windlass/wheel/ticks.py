@@ -105,6 +105,12 @@ class Clock:
         return found
 
     def _converted(self, data: Any) -> Array:
+        if isinstance(data, np.ndarray) and data.dtype.kind == "M":  # of any unit, also those that Arrow does not have
+            if np.isnat(data).any():
+                raise InvalidArgument(
+                    f"the time in row {int(np.argmax(np.isnat(data)))} is null; every event needs a time"
+                )
+            return np.ascontiguousarray(data.astype(f"M8[{self.unit}]").view(np.int64))
         read = column(data)
         if read.valid is not None:
             raise InvalidArgument(f"the time in row {int(np.argmin(read.valid))} is null; every event needs a time")
