@@ -24,6 +24,17 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         long = [item for item in items if item.get_closest_marker("faults")]
         items[:] = [item for item in items if item not in long]
         config.hook.pytest_deselected(items=long)
+    items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def _needs_the_session(nodeid: str) -> bool:
+    # `test_stages` runs the pipeline's stages without Spark, and long; killed are sessions of their own.
+    return nodeid.startswith("tests/spark/") and "::test_stages[" not in nodeid and "/test_kills.py" not in nodeid
+
+
+def _turn(nodeid: str) -> int:
+    """What takes longest begins first, so that no worker is left alone with it in the end."""
+    return 0 if _needs_the_session(nodeid) else 1 if nodeid.startswith("tests/spark/") else 2
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -33,9 +44,7 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
 
     class OneSession(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            # `test_stages` runs the pipeline's stages without Spark, and long; killed are sessions of their own.
-            needs_spark = nodeid.startswith("tests/spark/")
-            needs_spark = needs_spark and "::test_stages[" not in nodeid and "/test_kills.py" not in nodeid
-            return "spark" if needs_spark else str(super()._split_scope(nodeid))
+            return "spark" if _needs_the_session(nodeid) else str(super()._split_scope(nodeid))
 
+    config.option.loadscopereorder = False  # xdist would begin with the scopes of most tests
     return OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
