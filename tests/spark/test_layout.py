@@ -242,7 +242,7 @@ def test_watermarks(spark, files, streaming):
     bare = spark.readStream.schema(streaming.schema).parquet(str(files.path))
     plain = T.StructType([T.StructField(f.name, f.dataType) for f in streaming.schema])
     bare = spark.readStream.schema(plain).parquet(str(files.path))
-    refused(bare, match=r"no watermark on 'ts'.*withWatermark")
+    refused(bare, match=r"no watermark on 'ts'.*watermark='10 seconds'")
     other = bare.withColumn("other", F.col("ts")).withWatermark("other", "1 second")
     refused(other, match="there is one on 'other'")
     refused(bare.withColumn("ts", F.col("id")), error=WrongType, match="a stream's time is a timestamp")

@@ -83,10 +83,11 @@ class History:
 
     @property
     def watermark(self) -> Any:
-        """Up to where the past is complete; None before there is one."""
-        if self._watermark is None or pa.types.is_integer(self._kept.time):
-            return self._watermark
-        return pa.scalar(self._watermark, self._kept.time).as_py()
+        """Up to where the past is complete, in whole ticks; None before there is one."""
+        if self._watermark is None:
+            return None
+        upto = self._watermark // self._kept.tick * self._kept.tick
+        return upto if pa.types.is_integer(self._kept.time) else pa.scalar(upto, self._kept.time).as_py()
 
     def slots(self, every: int | None = None) -> pa.Table:
         """All slots that are complete: key columns, start, end, and the answer of each aggregate over the slot; or of
