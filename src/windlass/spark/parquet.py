@@ -240,7 +240,7 @@ def _events_of(job: Job, file: dict[str, Any], read: _Reading) -> Iterator[pa.Re
         columns=own, filter=None if afterwards else read.where, use_threads=False, batch_size=1 << 17
     )
     for batch in scan.to_batches():
-        found = _as_spark(batch, wanted, in_path, file["path"])
+        found = _as_spark(batch, wanted, in_path, read.uri(file))
         if afterwards:
             whole = pa.Table.from_batches([found]).filter(read.where).select(job.schema.names)
             yield from whole.combine_chunks().to_batches()
