@@ -116,16 +116,21 @@ def against_cpp(rows: list[Row]) -> list[str]:
     return lines
 
 
+# Of Okabe and Ito, and darker ones where those are used up.
+_SERIES = ("#E69F00", "#009E73", "#D55E00", "#CC79A7", "#8C510A", "#000000", "#117733", "#882255", "#44AA99", "#999933")
+
+
 def lines_of(rows: list[Row], label: str, logarithmic: bool = True, what: str = "million a second") -> Any:
     from benchmarks import style
 
     panels = list(dict.fromkeys(r["panel"] for r in rows))
+    series = list(dict.fromkeys(r["series"] for r in rows))  # one colour each, in all panels
     fig, grid = style.figure(1, len(panels))
     for axes, panel in zip(grid[0], panels, strict=True):
         mine = [r for r in rows if r["panel"] == panel]
-        for number, name in enumerate(dict.fromkeys(r["series"] for r in mine)):
+        for name in dict.fromkeys(r["series"] for r in mine):
             points = sorted((r["x"], r["per_second"] / 1e6) for r in mine if r["series"] == name)
-            colour = list(style.COLOURS.values())[1 + number % 7]
+            colour = style.COLOURS.get(name) or _SERIES[series.index(name) % len(_SERIES)]
             dash = "--" if name.startswith("C++") else "-"
             x, y = [p[0] for p in points], [p[1] for p in points]
             style.line(axes, name, x, y, color=colour, linestyle=dash, marker="o")

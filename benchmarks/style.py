@@ -53,6 +53,10 @@ DASHES |= {"Polars, panes": ":", "DuckDB, panes": ":"}
 COLOURS |= {"Panes": "#999999", "SlickDeque (Inv)": "#CC79A7", "SlickDeque (Non-Inv)": "#D55E00"}
 MARKERS |= {"Panes": "x", "SlickDeque (Inv)": "*", "SlickDeque (Non-Inv)": "P"}
 
+# Wheels, by how far ahead they take events.
+COLOURS |= {"wheel, 64 ahead": "#0072B2", "wheel, 512 ahead": "#56B4E9"}
+MARKERS |= {"wheel, 64 ahead": "o", "wheel, 512 ahead": "v"}
+
 plt.rcParams.update(
     {
         "font.size": 9,

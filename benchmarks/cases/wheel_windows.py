@@ -128,6 +128,8 @@ def draw(rows: list[Row]) -> Any:
     for line, name in zip(grid, data, strict=True):
         for axes, ratio in zip(line, ("high", "low"), strict=True):
             rates.bars(axes, _part(rows, name, ratio), "window")
+            axes.set_yscale("linear")  # flat is the claim, so that is what should be seen
+            axes.set_ylim(bottom=0)
             axes.set_title(f"{name}, {ratio} ratio")
     style.shared_legend(fig, grid)
     return fig
