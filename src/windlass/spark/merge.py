@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
@@ -82,11 +83,26 @@ def change(job: Job, operator: Operator, milliseconds: int) -> None:
 
 def finish(frame: Frame, operator: Operator, blocks: Iterable[bytes] = (), bucket: int | None = None) -> list[pa.Table]:
     """Take blocks, then end the stream. With the number of the bucket, the history is written, too."""
-    before = step(frame, operator, blocks, None)
+    before = step(frame, operator, _in_time(frame, blocks), None)
     results = operator.finish()
     if bucket is not None and frame.job.keeper is not None:
         frame.job.keeper.write_all(bucket, results)
     return [*before.rows, frame.of_results(results)]
+
+
+def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[bytes]:
+    """Blocks of slices by their first times; files are not handed out in the order of time. A slice that comes before
+    those that its key has makes room among them, and without watermarks a key has many."""
+    given = [block for block in blocks if len(block)]
+    if frame.job.ships_events is not None:  # the order of events may matter
+        return given
+    place = len(frame.job.key)
+
+    def first(block: bytes) -> int:
+        kind, table = unpacked(block)
+        return int(pc.min(table.column(place)).as_py()) if kind == SLICES else 0
+
+    return sorted(given, key=first)
 
 
 def _with_late(frame: Frame, operator: Operator, rows: list[pa.Table]) -> list[pa.Table]:

@@ -124,7 +124,7 @@ class ParquetEvents:
         tasks = max(1, self.sparkSession.sparkContext.defaultParallelism)
         listed: tuple[str, ...] = ()
         if not self.isStreaming and not partitioned:
-            listed = tuple(files.inputFiles())
+            listed = tuple(sorted(files.inputFiles()))  # names mostly tell the order of time
         if 0 < len(listed) <= _MANY:
             # The names go with the task, and Spark has a row for each: no stage is needed to hand them out.
             chosen = self.sparkSession.range(0, len(listed), 1, min(len(listed), 2 * tasks))
