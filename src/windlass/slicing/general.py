@@ -141,14 +141,15 @@ def closed_gap(last: Any, watermark: Any, lateness: Any) -> Any:
 
 def settle(s: Slices, batch: Integers, gap: int, watermark: int, lateness: int, epoch: int, joined: int) -> Integers:
     """Put the slices of a batch among those of their keys, and write what that does to the partials: the program. Of
-    the slices there are, `joined` at most are merged."""
+    the slices there are, `joined` at most are merged. If none are, a key's slices that come between those it has take
+    their places in one pass."""
     s.reserve_slots(len(batch))
     program = np.empty((2 * len(batch) + joined, WIDTH), np.int64)
     done = length = 0
     while True:
         state = (s.directory, s.rows, s.top, s.free, s.free_count)
         done, length, s.top, s.free_count = _settle()(
-            batch, done, gap, watermark, lateness, epoch, *state, program, length
+            batch, done, gap, joined == 0, watermark, lateness, epoch, *state, program, length
         )
         if done == len(batch):
             return program[:length]
@@ -167,10 +168,70 @@ def _settle() -> Any:
         directory[k, HI] -= 1
         directory[k, CLEAN] = min(directory[k, CLEAN], r - directory[k, BASE])
 
+    def between(slices: Any, d: Any, rows: Any, x: Any, hi: Any) -> Any:
+        """How far the slices of a key from d on lie before its last row, and how many fall into none of the rows."""
+        k, r, fresh = slices[d, KEY], x, 0
+        while d < slices.shape[0] and slices[d, KEY] == k:
+            while r < hi and rows[r, END] <= slices[d, EARLIEST]:
+                r += 1
+            if r == hi:
+                break
+            if rows[r, START] > slices[d, EARLIEST]:
+                fresh += 1
+            d += 1
+        return d, fresh
+
+    def interleave(
+        slices: Any,
+        d: Any,
+        stop: Any,
+        rows: Any,
+        x: Any,
+        hi: Any,
+        fresh: Any,
+        epoch: Any,
+        free: Any,
+        free_count: Any,
+        program: Any,
+        n: Any,
+    ) -> Any:
+        """Merge the slices d:stop into the rows x:hi, from the last to the first: each row moves once."""
+        p, to = hi - 1, hi - 1 + fresh
+        for c in range(stop - 1, d - 1, -1):
+            first = slices[c, EARLIEST]
+            while p >= x and rows[p, START] > first:
+                for field in range(rows.shape[1]):
+                    rows[to, field] = rows[p, field]
+                p, to = p - 1, to - 1
+            is_fresh = p < x or rows[p, END] <= first
+            if is_fresh:
+                r, to = to, to - 1
+                free_count -= 1
+                rows[r, SLOT] = free[free_count]
+                rows[r, START] = slices[c, CELL_START]
+                rows[r, END] = slices[c, CELL_END]
+                rows[r, FIRST] = first
+                rows[r, LAST] = slices[c, LATEST]
+                rows[r, BORN] = epoch
+                rows[r, BARRIER] = -1
+            else:
+                r = p
+                rows[r, FIRST] = min(rows[r, FIRST], first)
+                rows[r, LAST] = max(rows[r, LAST], slices[c, LATEST])
+            rows[r, CHANGED] = epoch
+            at = n + c - d
+            program[at, 0] = FOLD
+            program[at, 1] = rows[r, SLOT]
+            program[at, 2] = slices[c, ROW]
+            program[at, 3] = slices[c, STOP_ROW]
+            program[at, 4] = 1 if is_fresh else 0
+        return free_count
+
     def settle_slices(
         slices: Any,
         begin: Any,
         gap: Any,
+        unjoined: Any,
         watermark: Any,
         lateness: Any,
         epoch: Any,
@@ -184,7 +245,10 @@ def _settle() -> Any:
     ) -> Any:
         count = slices.shape[0]
         firsts = rows[:, FIRST]
+        upto = begin  # which slices have been interleaved
         for d in range(begin, count):
+            if d < upto:
+                continue
             if d + AHEAD < count:
                 prefetch(directory, slices[d + AHEAD, KEY])
                 k = slices[d + AHEAD // 2, KEY]
@@ -215,6 +279,20 @@ def _settle() -> Any:
                 while y < hi and rows[y, FIRST] < end and rows[y, FIRST] - last <= gap:
                     y += 1
             fresh = x == y
+            if fresh and unjoined and x < hi:
+                upto, more = between(slices, d, rows, x, hi)
+                if directory[k, HI] + more > directory[k, CAPACITY]:
+                    x -= lo
+                    top = make_room(directory[k], more, rows, top)
+                    if top < 0:
+                        return d, n, -top - 1, free_count
+                    lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
+                    x += lo
+                free_count = interleave(slices, d, upto, rows, x, hi, more, epoch, free, free_count, program, n)
+                n += upto - d
+                directory[k, HI] += more
+                directory[k, CLEAN] = min(directory[k, CLEAN], x - directory[k, BASE])
+                continue
             if fresh:
                 if directory[k, HI] == directory[k, CAPACITY]:
                     x -= lo
