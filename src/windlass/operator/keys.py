@@ -40,6 +40,7 @@ Array = np.ndarray[Any, Any]
 _COUNT, _NULL, _SEED = range(3)  # the header of a table: ids given out, the id of null (-1: none), a random number
 _SLOTS = 64  # of a new table
 _AHEAD = 16  # rows, for slots that are prefetched
+_CACHED = 1 << 12  # slots that stay in the cache, so that none need be fetched ahead
 _NONE = np.empty(0, np.bool_)  # no validity mask: nothing is null
 _NONE.flags.writeable = False
 
@@ -573,6 +574,7 @@ def _find_words(rows: Any, valid: Any, begin: Any, slots: Any, words: Any, heade
     count, null, seed = header[0], header[1], header[2]
     mask, one = unsigned(len(slots) - 1), np.uint64(1)
     nullable = len(valid) > 0
+    far = len(slots) > _CACHED
     last_word, last_id = np.int64(0), np.int64(-1)
     i = begin
     while i < len(rows):
@@ -587,7 +589,7 @@ def _find_words(rows: Any, valid: Any, begin: Any, slots: Any, words: Any, heade
             i += 1
             continue
         word = rows[unsigned(i)]
-        if i + _AHEAD < len(rows):
+        if far and i + _AHEAD < len(rows):
             prefetch(slots, _home(rows[unsigned(i + _AHEAD)], seed) & mask)
         if word != last_word or last_id < 0:
             at = _home(word, seed) & mask

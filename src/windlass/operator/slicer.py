@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns
+from windlass.aggregates.values import to_arrow
 from windlass.errors import InvalidArgument
 from windlass.operator.events import Reader
 from windlass.operator.keys import KeyIndex
@@ -94,7 +95,7 @@ class Slicer:
         for i, lift in enumerate(self._lifts):
             columns = zip(*(parts[i] for _, parts in self._cut), strict=True) if self._cut else ()
             partials.append(tuple(np.concatenate(c) for c in columns) or lift.monoid.allocate(0))
-        keys = self._keys.decode(key)
+        keys = _coded(self._keys, key)
         self._start()
         return written(keys, first, last, events, partials)
 
@@ -106,6 +107,14 @@ class Slicer:
         tuples = _tuples(self._reader, self._branch, whole, self._keys)
         found = cells(tuples.key, tuples.ts, len(self._keys), self._edges)
         self._cut.append((found, [fold(lift.monoid, lift.events(tuples), found) for lift in self._lifts]))
+
+
+def _coded(index: KeyIndex, ids: Array) -> list[pa.Array]:
+    """The key columns of these ids: as dictionaries, if keys come again and again."""
+    if 4 * len(index) > len(ids):
+        return index.decode(ids)
+    places = to_arrow(ids.astype(np.int32), None, pa.int32())
+    return [pa.DictionaryArray.from_arrays(places, values) for values in index.decode(np.arange(len(index)))]
 
 
 def _tuples(reader: Reader, branch: Any, table: pa.Table, keys: KeyIndex) -> Tuples:

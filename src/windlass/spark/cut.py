@@ -24,7 +24,7 @@ from windlass.spark.job import Job
 CUT_SCHEMA = "bucket int, partition int, number int, block binary"
 
 _ROWS = 1 << 20  # events in a block, at most
-_SLICES = 1 << 18  # slices in a block, at most
+_SLICES = 1 << 16  # slices in a block, about: few enough for the cache of whoever merges them
 _NOTHING = b""
 
 
@@ -113,8 +113,8 @@ def _split(job: Job, table: pa.Table, kind: str) -> Iterator[tuple[int, bytes]]:
         return
     keys = table.columns[: len(job.key)] if kind == SLICES else [table[name] for name in job.key]
     bucket = bucket_of(keys, table.num_rows, job.buckets)
-    order = np.argsort(bucket, kind="stable")
-    bounds = np.searchsorted(bucket[order], np.arange(job.buckets + 1))
+    order = np.argsort(bucket.astype(np.min_scalar_type(job.buckets)), kind="stable")  # narrow: a radix sort
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=job.buckets))])
     ordered = table.take(pa.array(order))
     for b in range(job.buckets):
         if bounds[b + 1] > bounds[b]:

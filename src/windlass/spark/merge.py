@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -81,28 +81,36 @@ def change(job: Job, operator: Operator, milliseconds: int) -> None:
         )
 
 
-def finish(frame: Frame, operator: Operator, blocks: Iterable[bytes] = (), bucket: int | None = None) -> list[pa.Table]:
+def finish(
+    frame: Frame, operator: Operator, blocks: Iterable[bytes] = (), bucket: int | None = None
+) -> Iterator[pa.Table]:
     """Take blocks, then end the stream. With the number of the bucket, the history is written, too."""
-    before = step(frame, operator, _in_time(frame, blocks), None)
+    job = frame.job
+    keeper = job.keeper if bucket is not None else None
+    if job.ships_events is None and keeper is None and job.key_ttl is None:
+        yield from _in_time(frame, operator, blocks)
+    else:  # the order of events may matter; a history is written in one piece; no key ends within a table
+        yield from step(frame, operator, blocks, None).rows
     results = operator.finish()
-    if bucket is not None and frame.job.keeper is not None:
-        frame.job.keeper.write_all(bucket, results)
-    return [*before.rows, frame.of_results(results)]
+    if keeper is not None and bucket is not None:
+        keeper.write_all(bucket, results)
+    yield frame.of_results(results)
 
 
-def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[bytes]:
-    """Blocks of slices by their first times; files are not handed out in the order of time. A slice that comes before
-    those that its key has makes room among them, and without watermarks a key has many."""
-    given = [block for block in blocks if len(block)]
-    if frame.job.ships_events is not None:  # the order of events may matter
-        return given
+def _in_time(frame: Frame, operator: Operator, blocks: Iterable[bytes]) -> Iterator[pa.Table]:
+    """Take blocks of slices by their first times, and advance as far as the next one lets: windows come out as they
+    complete, and the slices at work stay few enough for the cache. Partitions that are in no order come all before the
+    first advance: slower, with the same rows."""
     place = len(frame.job.key)
 
     def first(block: bytes) -> int:
         kind, table = unpacked(block)
-        return int(pc.min(table.column(place)).as_py()) if kind == SLICES else 0
+        return int(pc.min(table.column(place)).as_py()) if kind == SLICES else LONG_AGO
 
-    return sorted(given, key=first)
+    ordered = sorted(((first(block), block) for block in blocks if len(block)), key=lambda found: found[0])
+    for i, (_, block) in enumerate(ordered):
+        following = ordered[i + 1][0] if i + 1 < len(ordered) else LONG_AGO
+        yield from step(frame, operator, [block], None if following == LONG_AGO else following - 1).rows
 
 
 def _with_late(frame: Frame, operator: Operator, rows: list[pa.Table]) -> list[pa.Table]:

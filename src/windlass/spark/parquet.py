@@ -237,7 +237,7 @@ def _events_of(job: Job, file: dict[str, Any], read: _Reading) -> Iterator[pa.Re
     wanted = read.schema if afterwards else job.schema
     own = [field.name for field in wanted if field.name not in in_path]
     scan = dataset.scanner(
-        columns=own, filter=None if afterwards else read.where, use_threads=False, batch_size=1 << 17
+        columns=own, filter=None if afterwards else read.where, use_threads=False, batch_size=1 << 19
     )
     for batch in scan.to_batches():
         found = _as_spark(batch, wanted, in_path, read.uri(file))

@@ -1,0 +1,71 @@
+"""Blocks: what goes in comes out, as narrow as it can be on the way."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.errors import CorruptSnapshot
+from windlass.spark.blocks import EVENTS, SLICES, packed, unpacked
+
+WORDS = st.integers(-(2**63), 2**63 - 1)
+NEAR = st.builds(lambda at, by: [min(at + d, 2**63 - 1) for d in by], WORDS, st.lists(st.integers(0, 2**33)))
+
+
+def comes_back(table: pa.Table) -> bytes:
+    block = packed(table, SLICES)
+    kind, found = unpacked(block)
+    assert kind == SLICES
+    assert found.schema.remove_metadata() == table.schema
+    assert found.equals(table)
+    return block
+
+
+@given(NEAR | st.lists(WORDS), st.sampled_from([pa.int64(), pa.timestamp("us"), pa.timestamp("us", "UTC")]))
+def test_words(values, type_):
+    comes_back(pa.table({"a": pa.array(values, pa.int64()).cast(pa.int64()).view(type_)}))
+
+
+@given(st.lists(st.none() | WORDS))
+def test_words_and_nulls(values):
+    comes_back(pa.table({"a": pa.array(values, pa.int64())}))
+
+
+def test_other_types_stay_as_they_are():
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array(["a", None]))
+    comes_back(
+        pa.table(
+            {
+                "key": keys,
+                "text": ["x", None, "z"],
+                "number": [0.5, float("inf"), -0.0],
+                "flag": [True, False, None],
+                "small": pa.array([1, 2, 3], pa.int32()),
+                "unsigned": pa.array([0, 2**64 - 1, 1], pa.uint64()),
+            }
+        )
+    )
+
+
+def test_several_chunks():
+    one = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    comes_back(pa.concat_tables([one, one]))
+    comes_back(one.slice(1))
+    comes_back(one.slice(2))
+
+
+@pytest.mark.parametrize(("range_", "width"), [(0, 1), (255, 1), (256, 2), (65_536, 4), (2**32 - 1, 4), (2**32, 8)])
+def test_as_narrow_as_the_range(range_, width):
+    n = 100_000
+    times = np.full(n, -(2**62))
+    times[-1] += range_
+    block = comes_back(pa.table({"ts": pa.array(times).view(pa.timestamp("us", "UTC"))}))
+    assert n * width <= len(block) < n * width + 2000
+
+
+def test_damaged_blocks_are_refused():
+    block = packed(pa.table({"a": [1, 2, 3]}), EVENTS)
+    for bad in (b"", b"nonsense", block[:-40], block[: len(block) // 2], block.replace(b"windlass", b"windless")):
+        with pytest.raises(CorruptSnapshot, match="cannot be read"):
+            unpacked(bad)
