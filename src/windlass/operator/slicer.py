@@ -60,8 +60,8 @@ class Slicer:
         (branch,) = operator._branches
         assert branch.engine is not None
         self._branch, self._reader, self._plan = branch, operator._reader, branch.plan
-        self._lifts = branch.engine.lifts
-        self._edges = _edges(branch.plan)
+        self.lifts = branch.engine.lifts  # whose partials slices have, in this order
+        self.edges = _edges(branch.plan)  # between which slices lie
         self._start()
 
     def _start(self) -> None:
@@ -92,7 +92,7 @@ class Slicer:
             for name in ("key", "first", "last", "events")
         )
         partials = []
-        for i, lift in enumerate(self._lifts):
+        for i, lift in enumerate(self.lifts):
             columns = zip(*(parts[i] for _, parts in self._cut), strict=True) if self._cut else ()
             partials.append(tuple(np.concatenate(c) for c in columns) or lift.monoid.allocate(0))
         keys = _coded(self._keys, key)
@@ -105,8 +105,8 @@ class Slicer:
         whole = pa.concat_tables(self._waiting)
         self._waiting, self._uncut = [], 0
         tuples = _tuples(self._reader, self._branch, whole, self._keys)
-        found = cells(tuples.key, tuples.ts, len(self._keys), self._edges)
-        self._cut.append((found, [fold(lift.monoid, lift.events(tuples), found) for lift in self._lifts]))
+        found = cells(tuples.key, tuples.ts, len(self._keys), self.edges)
+        self._cut.append((found, [fold(lift.monoid, lift.events(tuples), found) for lift in self.lifts]))
 
 
 def _coded(index: KeyIndex, ids: Array) -> list[pa.Array]:

@@ -35,18 +35,26 @@ def cut(job: Job, heartbeat: bool) -> Callable[[Iterable[pa.RecordBatch]], Itera
     the first batch on, and hear of every watermark.
     """
 
-    def cut_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return rows_of(job, lambda batches: _blocks(job, batches), heartbeat)
+
+
+def rows_of(
+    job: Job, found: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, bytes]]], heartbeat: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow`, from one that makes the blocks of a partition, with their buckets."""
+
+    def rows_of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         silent = set(range(job.buckets)) if heartbeat and partition == 0 else set()
         number = 0
-        for number, (bucket, block) in enumerate(_blocks(job, batches)):
+        for number, (bucket, block) in enumerate(found(batches)):
             silent.discard(bucket)
             yield _row(labels(job.buckets)[bucket], partition, number, block)
         for bucket in sorted(silent):
             yield _row(labels(job.buckets)[bucket], partition, number, _NOTHING)
 
-    return cut_partition
+    return rows_of_partition
 
 
 def _row(label: int, partition: int, number: int, block: bytes) -> pa.RecordBatch:
@@ -63,24 +71,24 @@ def _blocks(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, 
         slicer = job.slicer()
         for kind, table in timed:
             if kind != EVENTS:
-                yield from _split(job, table, kind)
+                yield from blocks_of(job, table, kind)
                 continue
             slicer.process(table)
             if len(slicer) > _SLICES or 2 * len(slicer) > slicer.events > _ROWS // 16:
-                yield from _split(job, slicer.take(), SLICES)
-        yield from _split(job, slicer.take(), SLICES)
+                yield from blocks_of(job, slicer.take(), SLICES)
+        yield from blocks_of(job, slicer.take(), SLICES)
         return
     held: list[pa.Table] = []
     for kind, table in timed:
         if kind != EVENTS:
-            yield from _split(job, table, kind)
+            yield from blocks_of(job, table, kind)
             continue
         held.append(table)
         if sum(part.num_rows for part in held) >= _ROWS:
-            yield from _split(job, pa.concat_tables(held), EVENTS)
+            yield from blocks_of(job, pa.concat_tables(held), EVENTS)
             held = []
     if held:
-        yield from _split(job, pa.concat_tables(held), EVENTS)
+        yield from blocks_of(job, pa.concat_tables(held), EVENTS)
 
 
 def _with_times(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
@@ -104,7 +112,7 @@ def _with_times(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[s
             yield EVENTS, table
 
 
-def _split(job: Job, table: pa.Table, kind: str) -> Iterator[tuple[int, bytes]]:
+def blocks_of(job: Job, table: pa.Table, kind: str) -> Iterator[tuple[int, bytes]]:
     """The rows of each bucket, in the order they have."""
     if table.num_rows == 0:
         return

@@ -23,7 +23,9 @@ from windlass.spark.ahead import AHEAD
 from windlass.spark.asked import job_of, quoted, with_watermark
 from windlass.spark.blocks import unpacked
 from windlass.spark.buckets import labels
-from windlass.spark.cut import CUT_SCHEMA, cut
+from windlass.spark.by_spark import Cut, choose, cut_by_spark
+from windlass.spark.cut import CUT_SCHEMA
+from windlass.spark.cut import cut as cut_events
 from windlass.spark.frame import Frame, batches
 from windlass.spark.history import KeepHistory
 from windlass.spark.job import Late
@@ -49,6 +51,7 @@ def shared_windows(
     max_ahead: Any = None,
     history: str | KeepHistory | None = None,
     removed: Iterable[Query] = (),
+    cut: Cut = "auto",
     name: str = "windlass",
 ) -> DataFrame:
     """All windows of all queries over `events`, as one DataFrame: streaming if `events` is, else batch.
@@ -67,6 +70,9 @@ def shared_windows(
 
     `history` keeps aggregates of the past, as they become final, under a path, for `windlass.History` to be asked about
     any range: a path, or `keep_history(path, tick=…, aggregates=…)`.
+
+    Who cuts a batch DataFrame into slices: Spark's own aggregation or Python, whichever is faster by the look of the
+    first rows; `cut="spark"` or `cut="python"` settles it.
 
     `results_of(frame, query)` and `late_of(frame)` are views of the frame.
     """
@@ -91,10 +97,12 @@ def shared_windows(
     schema = frame.spark_schema  # also finds whatever is wrong with types
     if isinstance(events, ParquetEvents):
         blocks = events.blocks(job)
+    elif choose(events, job, cut).by_spark:
+        blocks = cut_by_spark(events, job, heartbeat=job.history is not None)
     else:
         names = job.schema.names if max_ahead is None else [*job.schema.names, AHEAD]
         needed = events.select(*(F.col(quoted(n)).alias(str(i)) for i, n in enumerate(names)))
-        blocks = needed.mapInArrow(cut(job, heartbeat=events.isStreaming or job.history is not None), CUT_SCHEMA)
+        blocks = needed.mapInArrow(cut_events(job, heartbeat=events.isStreaming or job.history is not None), CUT_SCHEMA)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
     outcome = blocks.groupBy("bucket").transformWithStateInPandas(
@@ -108,6 +116,7 @@ def shared_windows(
 def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query], **options: Any) -> str:
     """What `shared_windows` would do with these arguments, and why."""
     options.pop("name", None)
+    cut = options.pop("cut", "auto")
     if isinstance(options.get("time"), str):
         events = with_watermark(events, options["time"], options.pop("watermark", None), options.get("max_ahead"))
     job = job_of(events, queries, **options)
@@ -115,6 +124,9 @@ def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query],
     shipped = "slices, cut and pre-aggregated in each partition"
     if job.ships_events is not None:
         shipped = f"events: {job.ships_events}"
+    elif not isinstance(events, ParquetEvents):
+        chosen = choose(events, job, cut)
+        shipped += f", by {'Spark itself' if chosen.by_spark else 'Python'}: {chosen.reason}"
     lines = [
         f"  read by    {reader}: {', '.join(job.schema.names)} (of {len(events.columns)} columns)",
         f"  shipped    {shipped}",

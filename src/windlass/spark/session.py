@@ -55,8 +55,8 @@ if _LOGGING.is_file():  # not where windlass is in a zip file
 
 # Of a session within this process only.
 _LOCAL = {
-    # How files of a checkpoint are put in place. Spark's choice asks Hadoop for links and permissions, and that starts a
-    # process for each question where Hadoop has no native library: 22 of them for a file, with this one 4.
+    # How files of a checkpoint are put in place. Spark's choice asks Hadoop for links and permissions, and where Hadoop
+    # has no native library, that starts a process for each question: 22 of them for a file, with this one 4.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
