@@ -38,6 +38,8 @@ class Events:
     directory: Path
     rows: int
     keys: int
+    seed: int
+    hot: float = 0.0
 
     @classmethod
     def of(cls, rows: int, keys: int, seed: int, hot: float = 0.0) -> Events:
@@ -56,7 +58,11 @@ class Events:
                 columns = {"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": key, "v": rng.random(per)}
                 pq.write_table(pa.table(columns), staged / f"{file:03}.parquet")
             staged.rename(directory)
-        return cls(directory, rows // FILES * FILES, keys)
+        return cls(directory, rows // FILES * FILES, keys, seed, hot)
+
+    def fewer(self) -> Events:
+        """A twentieth of the rows, in as many files, to warm up with."""
+        return Events.of(self.rows // 20, self.keys, self.seed, self.hot)
 
     def frame(self) -> DataFrame:
         return spark().read.parquet(str(self.directory))
@@ -165,9 +171,46 @@ def streaming(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
     return job
 
 
-def compare(jobs: dict[str, Job], repetitions: int = 3) -> None:
-    """Race them, and see that all of them give as many rows."""
-    race(jobs, repetitions, patience=float("inf"))
+def compare(make: Callable[[Events], dict[str, Job]], events: Events, repetitions: int = 3) -> dict[str, Job]:
+    """Race the jobs over these events, warmed up on a twentieth of them, and see that all give as many rows."""
+    for job in make(events.fewer()).values():
+        job.call()
+    jobs = make(events)
+    race(jobs, repetitions, patience=float("inf"), warm=False)
     counts = {name: job.rows_out for name, job in jobs.items()}
     if len(set().union(*counts.values())) != 1:
         raise AssertionError(f"they differ in the number of rows: {counts}")
+    return jobs
+
+
+# --------------------------------------------------------------------------- what they take
+
+
+def workers(jvm: int) -> list[int]:
+    """Python processes below the JVM."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {jvm}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {jvm})
+
+
+def jvm() -> int:
+    """The process of Spark's driver, and in local mode of everything of it that is not Python."""
+    machine: Any = spark().sparkContext._jvm
+    return int(machine.java.lang.ProcessHandle.current().pid())
+
+
+def peak_mib(pids: Sequence[int]) -> float:
+    """The greatest memory that these processes have had, each for itself."""
+    found = 0
+    for pid in pids:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        found += next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
+    return round(found / 1024, 1)

@@ -27,8 +27,9 @@ def run(scale: Scale) -> Iterator[Row]:
         events = Events.of(rows, 100, scale.seed)
         scale.say(f"{rows:,} rows")
         files = max(1, 2 * million // (events.rows // spark.FILES))
-        job = streaming(events.rows, lambda events=events, files=files: shared(events.parquet_stream(files), [WINDOW]))
-        compare({"": job})
+        (job,) = compare(
+            lambda e, files=files: {"": streaming(e.rows, lambda: shared(e.parquet_stream(files), [WINDOW]))}, events
+        ).values()
         figures = [p.observedMetrics["windlass"] for p in job.progress if "windlass" in p.observedMetrics]
         yield {
             "kind": "rows of a stream",
@@ -42,25 +43,33 @@ def run(scale: Scale) -> Iterator[Row]:
             "times": [round(t, 3) for t in job.times],
         }
     events = Events.of(10 * million, million, scale.seed)
-    n = events.rows
     scale.say(f"{million:,} keys")
     yield from race_of(
         f"{million:,} keys",
         events,
-        {
-            "native": batch(n, lambda: WINDOW.native(events.frame())),
-            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), [WINDOW])),
-            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), [WINDOW])),
+        lambda e: {
+            "native": batch(e.rows, lambda: WINDOW.native(e.frame())),
+            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW])),
+            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW])),
         },
     )
+    yield {
+        "kind": "memory",
+        "technique": "greatest so far",
+        "workers_mib": spark.peak_mib(spark.workers(spark.jvm())),
+        "jvm_mib": spark.peak_mib([spark.jvm()]),
+    }
     even, hot = Events.of(10 * million, 100, scale.seed), Events.of(10 * million, 100, scale.seed, hot=0.9)
     for name, given, keyed in (("even keys", even, True), ("one hot key", hot, True), ("no key", even, False)):
         scale.say(name)
-        jobs = {
-            "Windlass, DataFrame": batch(n, lambda g=given, k=keyed: shared(g.frame(), [WINDOW], k)),
-            "Windlass, Parquet": batch(n, lambda g=given, k=keyed: shared(g.parquet(), [WINDOW], k)),
-        }
-        yield from race_of(name, given, jobs)
+        yield from race_of(
+            name,
+            given,
+            lambda e, keyed=keyed: {
+                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW], keyed)),
+                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW], keyed)),
+            },
+        )
 
 
 def tables(rows: list[Row]) -> list[Table]:
@@ -76,13 +85,21 @@ def tables(rows: list[Row]) -> list[Table]:
         ]
         for r in mine
     ]
-    return [("a stream of Parquet files", header, lines), *tables_of([r for r in rows if "state_bytes" not in r])]
+    return [
+        ("a stream of Parquet files", header, lines),
+        *tables_of([r for r in rows if "us_a_row" in r and "state_bytes" not in r]),
+    ]
 
 
 def findings(rows: list[Row]) -> list[str]:
     costs = [r["us_a_row"] for r in rows if "state_bytes" in r]
-    by_kind = {(r["kind"], r["technique"]): r["us_a_row"] for r in rows}
+    by_kind = {(r["kind"], r["technique"]): r["us_a_row"] for r in rows if "us_a_row" in r}
     lines = [f"cost a row from the fewest rows to the most: {costs[0]:.3g} to {costs[-1]:.3g} µs"]
+    (memory,) = (r for r in rows if r["kind"] == "memory")
+    lines.append(
+        f"greatest memory up to and with many keys: all Python workers {memory['workers_mib']:,.0f} MiB, "
+        f"the JVM {memory['jvm_mib']:,.0f} MiB (native Spark's too)"
+    )
     for technique in ("Windlass, DataFrame", "Windlass, Parquet"):
         even = by_kind["even keys", technique]
         others = [f"{kind} {by_kind[kind, technique] / even:.2g}" for kind in ("one hot key", "no key")]
@@ -93,4 +110,4 @@ def findings(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row]) -> Any:
     from benchmarks.cases.spark_sliding import draw as draw_races
 
-    return draw_races([r for r in rows if "state_bytes" not in r])
+    return draw_races([r for r in rows if "us_a_row" in r and "state_bytes" not in r])

@@ -6,7 +6,7 @@ any DataFrame, or the Parquet files themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks import spark
@@ -22,36 +22,33 @@ NATIVE, TWO_LEVEL, FRAME, PARQUET = "native", "native, two levels", "Windlass, D
 def run(scale: Scale) -> Iterator[Row]:
     events = Events.of(scale.pick(20_000_000, 200_000), 100, scale.seed)
     window = Periodic(60, 1)
-    n = events.rows
     scale.say("batch")
     yield from race_of(
         "batch",
         events,
-        {
-            NATIVE: batch(n, lambda: window.native(events.frame())),
-            TWO_LEVEL: batch(n, lambda: window.two_level(events.frame())),
-            FRAME: batch(n, lambda: shared(events.frame(), [window])),
-            PARQUET: batch(n, lambda: shared(events.parquet(), [window])),
+        lambda e: {
+            NATIVE: batch(e.rows, lambda: window.native(e.frame())),
+            TWO_LEVEL: batch(e.rows, lambda: window.two_level(e.frame())),
+            FRAME: batch(e.rows, lambda: shared(e.frame(), [window])),
+            PARQUET: batch(e.rows, lambda: shared(e.parquet(), [window])),
         },
     )
     for files in (2, 10):
-        rows = n // spark.FILES * files
+        rows = events.rows // spark.FILES * files
         scale.say(f"stream, {rows:,} rows a micro-batch")
-        yield from race_of(f"stream, {rows:,} rows a micro-batch", events, _streams(events, window, files))
+        yield from race_of(
+            f"stream, {rows:,} rows a micro-batch",
+            events,
+            lambda e, files=files: {
+                NATIVE: streaming(e.rows, lambda: window.native(e.stream(files))),
+                FRAME: streaming(e.rows, lambda: shared(e.stream(files), [window])),
+                PARQUET: streaming(e.rows, lambda: shared(e.parquet_stream(files), [window])),
+            },
+        )
 
 
-def _streams(events: Events, window: Periodic, files: int) -> dict[str, Job]:
-    n = events.rows
-    return {
-        NATIVE: streaming(n, lambda: window.native(events.stream(files))),
-        FRAME: streaming(n, lambda: shared(events.stream(files), [window])),
-        PARQUET: streaming(n, lambda: shared(events.parquet_stream(files), [window])),
-    }
-
-
-def race_of(kind: str, events: Events, jobs: dict[str, Job]) -> Iterator[Row]:
-    compare(jobs)
-    for name, job in jobs.items():
+def race_of(kind: str, events: Events, make: Callable[[Events], dict[str, Job]], repetitions: int = 3) -> Iterator[Row]:
+    for name, job in compare(make, events, repetitions).items():
         yield {
             "kind": kind,
             "technique": name,

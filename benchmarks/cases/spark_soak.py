@@ -100,7 +100,7 @@ class _Probe:
     def __call__(self, batch: Any, number: int) -> None:
         batch.write.format("noop").mode("overwrite").save()
         start = time.perf_counter()
-        workers = [_memory(pid) for pid in _workers(self.pid)]
+        workers = [_memory(pid) for pid in spark.workers(self.pid)]
         row = {"workers": len(workers), "workers_mib": sum(workers), "driver_mib": _memory(os.getpid())}
         if number % 5 == 0:
             self.jvm.java.lang.System.gc()
@@ -118,21 +118,6 @@ class _Probe:
         figures = report.observedMetrics["windlass"].asDict()  # nulls where no bucket had anything to do
         counted = {name: figures[name] or 0 for name in ("events", "late", "expired", "rows")}
         return {"batch": report.batchId, "seconds": round(seconds, 3), **figures, **counted, **seen}
-
-
-def _workers(jvm: int) -> list[int]:
-    """Python processes below the JVM."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-    found = {jvm}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sorted(found - {jvm})
 
 
 def _memory(pid: int) -> float:

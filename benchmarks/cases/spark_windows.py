@@ -30,26 +30,24 @@ ONE = Periodic(60, 10)
 
 def run(scale: Scale) -> Iterator[Row]:
     events = Events.of(scale.pick(20_000_000, 200_000), 100, scale.seed)
-    n = events.rows
     scale.say("twenty windows")
-    natives = [(lambda window=window: window.native(events.frame())) for window in TWENTY]
     yield from race_of(
         "twenty windows",
         events,
-        {
-            "native, one by one": batch(n, *natives),
-            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), TWENTY)),
-            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), TWENTY)),
+        lambda e: {
+            "native, one by one": batch(e.rows, *((lambda w=w: w.native(e.frame())) for w in TWENTY)),
+            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), TWENTY)),
+            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), TWENTY)),
         },
     )
     scale.say("one of them alone")
     yield from race_of(
         "60 s every 10 s alone",
         events,
-        {
-            "native": batch(n, lambda: ONE.native(events.frame())),
-            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), [ONE])),
-            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), [ONE])),
+        lambda e: {
+            "native": batch(e.rows, lambda: ONE.native(e.frame())),
+            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [ONE])),
+            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [ONE])),
         },
     )
     scale.say("one tumbling window")
@@ -57,10 +55,10 @@ def run(scale: Scale) -> Iterator[Row]:
     yield from race_of(
         "tumbling 10 s",
         events,
-        {
-            "native": batch(n, lambda: tumbling.native(events.frame())),
-            "Windlass, DataFrame": batch(n, lambda: shared(events.frame(), [tumbling])),
-            "Windlass, Parquet": batch(n, lambda: shared(events.parquet(), [tumbling])),
+        lambda e: {
+            "native": batch(e.rows, lambda: tumbling.native(e.frame())),
+            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [tumbling])),
+            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [tumbling])),
         },
     )
 
