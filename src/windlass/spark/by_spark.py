@@ -135,7 +135,6 @@ def _slices(job: Job, slicer: Slicer, table: pa.Table) -> pa.Table:
     return written(keys, first, last, np.asarray(table["events"]), partials)
 
 
-
 def _numbers(column: pa.ChunkedArray, nothing: Any, dtype: np.dtype[Any]) -> Array:
     """What Spark has aggregated; where there was nothing but nulls, the identity."""
     if dtype == np.bool_:

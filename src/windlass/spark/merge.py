@@ -1,6 +1,6 @@
 """The second stage, for each bucket: blocks go into an operator, the watermark moves, rows come out.
 
-`step` is all there is to it, in streaming and in batch: process, in the order of the source, then advance.
+`step` is all there is to it: process, then advance. In a batch, `finish`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
 from windlass.operator.results import Results
 from windlass.operator.slicer import refusal
-from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.spark.blocks import AHEAD, EVENTS, SLICES, unpacked
 from windlass.spark.frame import Frame
 from windlass.spark.job import Job
@@ -35,25 +35,46 @@ class Step:
 
 def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None) -> Step:
     """Take blocks, then advance to the watermark (microseconds; None: there is none yet)."""
-    rows: list[pa.Table] = []
-    refused = 0
-    for block in blocks:
-        if not len(block):  # only to say that there is nothing
-            continue
-        kind, table = unpacked(block)
+    refused: list[pa.Table] = []
+    results = list(_taken(frame, operator, blocks, LONG_AGO if watermark is None else watermark, refused))
+    if watermark is not None:
+        results.append(operator.advance(watermark))
+    rows = [*refused, *map(frame.of_results, results)]
+    whole = Results.concat(results) if results else None
+    return Step(_with_late(frame, operator, rows), sum(table.num_rows for table in refused), whole)
+
+
+def _taken(
+    frame: Frame, operator: Operator, blocks: Iterable[bytes], upto: int, refused: list[pa.Table]
+) -> Iterator[Results]:
+    """Take blocks by their first times. Nothing that is still to come is older than the next of them, so before it is
+    taken the watermark moves to there, if not beyond `upto`: windows leave as they complete, and the slices at work
+    stay few enough for the cache. The rows are those of one advance at the end."""
+    for first, kind, table in _in_time(frame, blocks):
+        reached = LONG_AGO if operator.watermark is None else operator.watermark
+        if first != LONG_AGO and min(first - 1, upto) > reached:
+            yield operator.advance(min(first - 1, upto))
         if kind == SLICES:
             operator.process_slices(table)
         elif kind == EVENTS:
             operator.process(table)
         else:
             ahead = f"ahead: its time is more than {frame.job.max_ahead} after the time at which it came"
-            rows.append(frame.of_refused(table, ahead if kind == AHEAD else _NO_TIME))
-            refused += table.num_rows
-    results = None
-    if watermark is not None:
-        results = operator.advance(watermark)
-        rows.append(frame.of_results(results))
-    return Step(_with_late(frame, operator, rows), refused, results)
+            refused.append(frame.of_refused(table, ahead if kind == AHEAD else _NO_TIME))
+
+
+def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.Table]]:
+    """Blocks by their first times; or as they came, where the order of events matters, and where keys end that have had
+    none for a while: of a batch, they have all."""
+    given = [unpacked(block) for block in blocks if len(block)]  # an empty one only says that there is nothing
+    if frame.job.ships_events is not None or frame.job.key_ttl is not None:
+        return [(LONG_AGO, *block) for block in given]
+    place = len(frame.job.key)
+
+    def first(kind: str, table: pa.Table) -> int:
+        return int(pc.min(table.column(place)).as_py()) if kind == SLICES else LONG_AGO
+
+    return sorted(((first(*block), *block) for block in given), key=lambda block: block[0])
 
 
 def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Operator:
@@ -85,32 +106,18 @@ def finish(
     frame: Frame, operator: Operator, blocks: Iterable[bytes] = (), bucket: int | None = None
 ) -> Iterator[pa.Table]:
     """Take blocks, then end the stream. With the number of the bucket, the history is written, too."""
-    job = frame.job
-    keeper = job.keeper if bucket is not None else None
-    if job.ships_events is None and keeper is None and job.key_ttl is None:
-        yield from _in_time(frame, operator, blocks)
-    else:  # the order of events may matter; a history is written in one piece; no key ends within a table
-        yield from step(frame, operator, blocks, None).rows
-    results = operator.finish()
+    keeper = frame.job.keeper if bucket is not None else None
+    refused: list[pa.Table] = []
+    held: list[Results] = []
+    for results in _taken(frame, operator, blocks, NEVER, refused):
+        yield frame.of_results(results)
+        if keeper is not None:
+            held.append(results)
+    yield from refused
+    last = operator.finish()
     if keeper is not None and bucket is not None:
-        keeper.write_all(bucket, results)
-    yield frame.of_results(results)
-
-
-def _in_time(frame: Frame, operator: Operator, blocks: Iterable[bytes]) -> Iterator[pa.Table]:
-    """Take blocks of slices by their first times, and advance as far as the next one lets: windows come out as they
-    complete, and the slices at work stay few enough for the cache. Partitions that are in no order come all before the
-    first advance: slower, with the same rows."""
-    place = len(frame.job.key)
-
-    def first(block: bytes) -> int:
-        kind, table = unpacked(block)
-        return int(pc.min(table.column(place)).as_py()) if kind == SLICES else LONG_AGO
-
-    ordered = sorted(((first(block), block) for block in blocks if len(block)), key=lambda found: found[0])
-    for i, (_, block) in enumerate(ordered):
-        following = ordered[i + 1][0] if i + 1 < len(ordered) else LONG_AGO
-        yield from step(frame, operator, [block], None if following == LONG_AGO else following - 1).rows
+        keeper.write_all(bucket, Results.concat([*held, last]))
+    yield frame.of_results(last)
 
 
 def _with_late(frame: Frame, operator: Operator, rows: list[pa.Table]) -> list[pa.Table]:

@@ -1,8 +1,8 @@
 """A bucket's state: a snapshot of its operator, and a log of the steps since.
 
     snapshot │ step │ step │ step │ …          restore: read the snapshot, take the steps again
-                                               commit: append a step; when the log outgrows the snapshot, write a new
-                                               one
+                                               commit: append a step; when the log is four times the snapshot, write a
+                                               new one
 
 A batch writes what came in, not what is held, so a long window costs no more than a short one: amortised, at most a
 constant times the blocks of the batch. Taking steps again gives the same state, because an operator's results depend on
@@ -31,6 +31,7 @@ NO_WATERMARK = -(2**63)
 _DIGEST = 16
 _KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it has buckets, none is there in time
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
+_OUTGROWN = 4  # times a snapshot that its log may be: taking steps again is faster than writing snapshots
 
 
 def encode_step(blocks: Sequence[bytes], watermark: int | None) -> bytes:
@@ -97,7 +98,7 @@ def check(version: int) -> None:
 
 def outgrown(log: int, snapshot: int) -> bool:
     """Whether a log of so many bytes is to be replaced by a snapshot; the last one had so many."""
-    return log > max(_SMALL, snapshot)
+    return log > max(_SMALL, _OUTGROWN * snapshot)
 
 
 def _digest(data: bytes) -> bytes:
