@@ -69,7 +69,7 @@ def heads(spark, checkpoint):
     ("asked", "options", "size", "has_snapshot"),
     [
         (SLICED, {"allowed_lateness": 20 * MS}, 60, False),
-        (EVENTS, {"allowed_lateness": 20 * MS, "late": "rows"}, 250, True),
+        (EVENTS, {"allowed_lateness": 20 * MS, "late": "rows"}, 900, True),
     ],
     ids=["slices, from the log", "events, from a snapshot and the log"],
 )
