@@ -47,7 +47,7 @@ SHARING = (
     "sharing_throughput",
     "sharing_mixed",
 )
-SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_scaling", "spark_soak")
+SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_profile", "spark_scaling", "spark_soak")
 WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")
 NAMES = STORES + FIBA + SLICING + SHARING + WHEEL + SPARK
 
