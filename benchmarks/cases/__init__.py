@@ -46,6 +46,7 @@ SHARING = (
     "sharing_planning",
     "sharing_throughput",
     "sharing_mixed",
+    "sharing_engine",
 )
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_soak")
 WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")

@@ -238,9 +238,14 @@ class Plan:
     def eager(self) -> bool:
         """Whether blocks of slices pay: when a window combines many slices."""
         if self.store != "auto":
-            return self.store == "eager"
+            return self.store in ("eager", "flatfat")
         lazy, eager = self.combine_rates()
         return lazy > 2 * eager
+
+    @property
+    def as_tree(self) -> bool:
+        """Whether what an eager store keeps is a binary tree rather than blocks."""
+        return self.store == "flatfat"
 
     def combine_rates(self) -> tuple[float, float]:
         """⊕ a time unit to answer windows from slices, lazily and from blocks, if events are everywhere."""
