@@ -39,7 +39,7 @@ def queries(number: int, slides: list[int], overlap: int, kind: str, rng: np.ran
     found = []
     for k in range(number):
         slide = int(rng.choice(slides))
-        length = slide * int(rng.integers(1, overlap + 1))
+        length = slide * int(rng.integers(overlap // 2, overlap) + 1)
         found.append(Query(str(k), Sliding(length, slide), *AGGREGATES[kind]))
     return found
 
@@ -47,12 +47,12 @@ def queries(number: int, slides: list[int], overlap: int, kind: str, rng: np.ran
 def run(scale: Scale) -> Iterator[Row]:
     rng = np.random.default_rng(scale.seed)
     grids = ([1], [2, 3], [5], [10, 25], [100], [200, 500], [1000, 4000])
-    for k in range(scale.pick(44, 2)):
+    for k in range(scale.pick(48, 2)):
         kind = str(rng.choice(list(AGGREGATES), p=(0.4, 0.25, 0.1, 0.15, 0.1)))
         fine = kind in ("sum", "four", "stddev")
         grid = grids[int(rng.integers(0 if fine else 4, len(grids)))] if scale.pick(1, 0) else [50]
-        n = scale.pick(1 << 18, 1 << 12) >> (0 if fine else 2)
-        most = max(1, min(int(rng.choice((4, 64, 1024, 16_384))), n // 2 // grid[-1]))
+        n = scale.pick(1 << 17, 1 << 12) >> (0 if fine else 2)
+        most = max(1, min(int(rng.choice((4, 64, 2048, 1 << 17))), n // grid[-1]))
         number = int(rng.choice((1, 1, 4, 16)))
         chosen = queries(number, grid, most, kind, rng)
         for engine, (order, keyed) in ENGINES.items():
@@ -156,8 +156,8 @@ def tables(rows: list[Row]) -> list[Table]:
             lines.append([TITLES[name], f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{_off(mine, found):.0%}"])
         caption = (
             f"{engine}, ns; a batch {c.batch:,.0f} a tree, an event {c.event:g} (with keys {c.event + c.keyed:g}), and "
-            f"for each partial an event {c.fold:g}, a slice {c.slice:g}, an answer {c.answer:g}; {c.byte:g} a byte of a ⊕, "
-            f"{c.object:,.0f} a ⊕ of objects; {c.far:g} a slice for each doubling of those held"
+            f"for each partial an event {c.fold:g}, a slice {c.slice:g}, an answer {c.answer:g}; {c.byte:g} a byte of "
+            f"a ⊕, {c.object:,.0f} a ⊕ of objects; {c.far:g} a slice for each doubling of those held"
         )
         made.append((caption, ["technique", "operation", "slice", "answer", "mean error of the fit"], lines))
     return made

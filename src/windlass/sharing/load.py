@@ -54,6 +54,11 @@ class Load:
             return self
         return Load(self.ranges, self.slides, self.edges, events, self.inside)
 
+    @cached_property
+    def priced(self) -> dict[Any, Any]:
+        """What it was found to cost, by cost model."""
+        return {}
+
     @property
     def acqs(self) -> int:
         return len(self.ranges)
