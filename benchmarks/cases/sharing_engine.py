@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from benchmarks import results
 from benchmarks.cases import Scale, Table
 from benchmarks.results import Row
 from windlass import Operator, Query, Sliding, agg
-from windlass.operator.costs import STORES, TITLES, Constants, Counts, Observed, PerTechnique, features, flat, to_json
+from windlass.operator.costs import STORES, TITLES, Constants, Counts, Observed, features, flat, to_json
 from windlass.operator.trees import Asked, Group
 
 TITLE = "Calibration of the engine's costs, by technique"
@@ -105,22 +106,17 @@ def measured(chosen: list[Query], technique: str, order: Any, keys: int, n: int,
 
 
 def fitted(rows: list[Row]) -> dict[str, Constants]:
-    """Of each engine, all constants at once: those of techniques have columns of their own."""
-    found = {}
+    """Of each engine, all constants at once: the ⊕ of techniques have columns of their own."""
+    found, names = {}, list(STORES)
     for engine in ("in order", "general"):
         mine = [r for r in rows if r["engine"].split(",")[0] == engine]
-        shared, own = 10, 3
-        names = list(STORES)
-        table = np.zeros((len(mine), shared + own * len(names)))
-        for row, r in zip(table, mine, strict=True):
-            x = features(Counts(**r["counts"]), r["technique"], r["keyed"])
-            at = shared + own * names.index(r["technique"])
-            row[:shared], row[at : at + own] = x[:shared], x[shared:]
-        constants = _non_negative(table, np.array([r["nanoseconds"] for r in mine]))
-        techniques = {
-            name: PerTechnique(*constants[shared + own * i : shared + own * (i + 1)]) for i, name in enumerate(names)
-        }
-        found[engine] = Constants(*constants[:shared], techniques)
+        table = []
+        for r in mine:
+            *shared, operations = features(Counts(**r["counts"]), r["technique"], r["keyed"])
+            table.append([*shared, *(operations if name == r["technique"] else 0.0 for name in names)])
+        constants = _non_negative(np.array(table), np.array([r["nanoseconds"] for r in mine]))
+        own = constants[-len(names) :]
+        found[engine] = Constants(*constants[: -len(names)], dict(zip(names, own, strict=True)))
     return found
 
 
@@ -150,16 +146,17 @@ def tables(rows: list[Row]) -> list[Table]:
     found = fitted(rows)
     made = []
     for engine, c in found.items():
-        lines = []
-        for name, t in c.techniques.items():
-            mine = [r for r in rows if r["technique"] == name and r["engine"].split(",")[0] == engine]
-            lines.append([TITLES[name], f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{_off(mine, found):.0%}"])
-        caption = (
-            f"{engine}, ns; a batch {c.batch:,.0f} a tree, an event {c.event:g} (with keys {c.event + c.keyed:g}), and "
-            f"for each partial an event {c.fold:g}, a slice {c.slice:g}, an answer {c.answer:g}; {c.byte:g} a byte of "
-            f"a ⊕, {c.object:,.0f} a ⊕ of objects; {c.far:g} a slice for each doubling of those held"
-        )
-        made.append((caption, ["technique", "operation", "slice", "answer", "mean error of the fit"], lines))
+        named = [(f.name.replace("_", ", a "), getattr(c, f.name)) for f in fields(c)[:-1]]
+        named += [(f"⊕ of {TITLES[name]}", value) for name, value in c.operation.items()]
+        lines = [[name, f"{value:,g}"] for name, value in named]
+        made.append((f"{engine}, for each", ["", "ns"], lines))
+    header = ["technique", *found]
+    lines = []
+    for name in STORES:
+        mine = [r for r in rows if r["technique"] == name]
+        each = [[r for r in mine if r["engine"].split(",")[0] == engine] for engine in found]
+        lines.append([TITLES[name], *(f"{_off(some, found):.0%}" for some in each)])
+    made.append(("mean error of the fit", header, lines))
     return made
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from math import log2
@@ -87,37 +87,29 @@ _FLOAT = _float()
 
 
 @dataclass(frozen=True)
-class PerTechnique:
-    """Nanoseconds of a technique."""
-
-    operation: float
-    edge: float
-    answer: float
-
-
-@dataclass(frozen=True)
 class Constants:
-    """Nanoseconds: of a batch, of an event and more of it where there are keys, of an event, a slice and an answer for
-    each partial, of a slice for each doubling of those that are held, of a byte that an event or a ⊕ touches, and of
-    Python objects."""
+    """Nanoseconds: of a batch, of an event and more of it where there are keys, of a slice, and more of it for each
+    doubling of those that are held, of an answer; of an event, a slice and an answer for each partial; of a byte that
+    an event or a ⊕ touches, of a ⊕ of Python objects; and of one of a technique."""
 
     batch: float
     event: float
     keyed: float
-    fold: float
-    fold_byte: float
     slice: float
-    answer: float
     far: float
+    answer: float
+    event_partial: float
+    slice_partial: float
+    answer_partial: float
+    event_byte: float
     byte: float
     object: float
-    techniques: dict[str, PerTechnique]
+    operation: dict[str, float]
 
     @classmethod
     def parse(cls, read: dict[str, Any]) -> Constants:
         try:
-            techniques = {name: PerTechnique(**read["techniques"][name]) for name in STORES}
-            return cls(**{**read, "techniques": techniques})
+            return cls(**{**read, "operation": {name: float(read["operation"][name]) for name in STORES}})
         except (KeyError, TypeError) as error:
             raise InvalidArgument(f"these are no costs of the engine: {type(error).__name__}: {error}") from error
 
@@ -234,20 +226,18 @@ def features(n: Counts, technique: str, keyed: bool) -> list[float]:
         n.batches,
         n.events,
         n.events if keyed else 0.0,
+        n.slices,
+        n.slices * log2(1 + n.held / NEAR),
+        n.answers,
         n.events * n.partials,
-        n.events * n.bytes,
         n.slices * n.partials,
         n.answers * n.partials,
-        n.slices * log2(1 + n.held / NEAR),
+        n.events * n.bytes,
         (n.slices + operations) * n.bytes,
         (n.slices + operations) * n.objects,
         operations * compiled,
-        n.slices,
-        n.answers,
     ]
 
 
 def flat(c: Constants, technique: str) -> list[float]:
-    t = c.techniques[technique]
-    shared = [c.batch, c.event, c.keyed, c.fold, c.fold_byte, c.slice, c.answer, c.far, c.byte, c.object]
-    return [*shared, t.operation, t.edge, t.answer]
+    return [*(getattr(c, f.name) for f in fields(c)[:-1]), c.operation[technique]]
