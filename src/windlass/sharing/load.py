@@ -90,7 +90,9 @@ class Load:
     @cached_property
     def distinct_partials(self) -> Floats:
         """P of each distinct range."""
-        distinct: Floats = self.partials[np.diff(self.ranges, prepend=0) != 0]
+        new = np.ones(len(self.ranges), np.bool_)
+        np.not_equal(self.ranges[1:], self.ranges[:-1], out=new[1:])
+        distinct: Floats = self.partials[new]
         return distinct
 
     @property
