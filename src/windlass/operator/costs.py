@@ -65,6 +65,7 @@ class Weight(NamedTuple):
 
     bytes: int
     is_object: bool
+    is_folded_one_by_one: bool = False  # each event is a ⊕ of Python
 
 
 def weight_of(aggregate: Aggregate, types: dict[str, ValueType]) -> Weight:
@@ -74,7 +75,7 @@ def weight_of(aggregate: Aggregate, types: dict[str, ValueType]) -> Weight:
         m = aggregate.monoid(known)
     except WindlassError:
         return Weight(16, False)
-    return Weight(m.partial_nbytes, not m.is_compiled)
+    return Weight(m.partial_nbytes, not m.is_compiled, not m.is_compiled and m.gather is None)
 
 
 def _float() -> Any:
@@ -153,6 +154,7 @@ class Counts(NamedTuple):
     partials: int
     bytes: int  # of the compiled ones, together
     objects: int
+    folded: int = 0  # objects that events are folded into one by one
 
 
 _CUT_EVERY = 16  # events: how often windows that depend on the data cut, for want of anything better
@@ -201,6 +203,7 @@ class EngineCost:
             len(weights),
             sum(w.bytes for w in weights if not w.is_object),
             sum(w.is_object for w in weights),
+            sum(w.is_folded_one_by_one for w in weights),
         )
 
     def tree(self, load: EngineLoad) -> Priced:
@@ -234,7 +237,7 @@ def features(n: Counts, technique: str, keyed: bool) -> list[float]:
         n.answers * n.partials,
         n.events * n.bytes,
         (n.slices + operations) * n.bytes,
-        (n.slices + operations) * n.objects,
+        (n.slices + operations) * n.objects + n.events * n.folded,
         operations * compiled,
     ]
 
