@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.operator.test_slicer import rows, steps
 from windlass import Operator, Query, Session, Sliding, Tumbling, agg
 from windlass.aggregates.counting import counted
 from windlass.errors import InvalidArgument, WrongType
+from windlass.operator import costs, trees
 from windlass.operator.costs import STORES, Observed
 from windlass.operator.slicer import Slicer
 from windlass.operator.trees import Asked as Options
@@ -87,6 +89,45 @@ def test_queries_come_and_go(
         twins.advance(step.watermark)
     assert sorted(n for tree in twins.operator.plan for n in tree.queries) == sorted(q.name for q in twins.asked)
     twins.finish()
+
+
+@pytest.fixture
+def split_eagerly(monkeypatch: Any) -> Any:
+    """Costs by which small streams are worth many trees: a batch costs nothing, what is held a lot."""
+    known = costs.constants
+    cheap = {engine: replace(known(engine), batch=0.0, event=0.01, far=1e6) for engine in ("in order", "general")}
+    monkeypatch.setattr(costs, "constants", cheap.__getitem__)
+    trees._planned.cache_clear()
+    yield
+    trees._planned.cache_clear()
+
+
+@pytest.mark.usefixtures("split_eagerly")
+@thoroughly(40)
+@given(queries(("time", "session", "count")), keys, lateness, streams(interruptions=True), st.booleans())
+def test_plans_of_its_own(
+    asked: list[Asked], key: tuple[str, ...], lateness: int, steps: list[Step], partial: bool
+) -> None:
+    run(Twins(asked, key=key, allowed_lateness=lateness), steps, partial)
+
+
+@pytest.mark.usefixtures("split_eagerly")
+def test_that_they_are_several() -> None:
+    asked = [Query(str(i), Tumbling(7 * 4**i), agg.sum("x") if i % 2 else agg.median("x")) for i in range(4)]
+    assert len(fed(Operator(asked, time="ts"), 50).plan) > 1
+
+
+def test_a_pinned_plan_travels() -> None:
+    asked = [Query("a", Tumbling(5), agg.sum("x")), Query("b", Tumbling(7), agg.sum("x"))]
+    op = fed(Operator(asked, time="ts", plan=[(["a"], "panes"), (["b"], "blocks")]), 30)
+    op.add(Query("c", Tumbling(3), agg.count()))
+    op.remove("a")
+    other = pickle.loads(pickle.dumps(op))
+    assert other.plan == op.plan and [tree.queries for tree in op.plan] == [("b",), ("c",)]
+    again = Operator(op.queries, time="ts", plan=[(["b"], "panes"), (["c"], "panes")]).restore(op.snapshot())
+    assert again.plan == op.plan, "trees go on as they are"
+    twice = pickle.loads(pickle.dumps(again))
+    assert rows(twice.finish()) == rows(other.finish()) == rows(op.finish())
 
 
 @pytest.mark.parametrize("technique", STORES)

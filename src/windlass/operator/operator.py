@@ -443,7 +443,9 @@ class Operator:
         # Those that are added at one moment share slices, as far as queries do.
         waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
         if self._pin is not None:
-            self._pin, waiting = [*self._pin, ((query.name,), "auto")], []
+            waiting = []
+            if not any(query.name in names for names, _ in self._pin):
+                self._pin = [*self._pin, ((query.name,), "auto")]
         made = self._grown([*(q for branch in waiting for q in branch.queries), query], since)
         for branch in made:
             self._check_ttl(branch)
