@@ -1,10 +1,10 @@
 """200 mixed queries on Spark: the plan that buckets make for themselves against others, in one run.
 
 Sums, maxima, means, deviations and sketches with slides of 1 s to 10 min and ranges of up to 60 of them, 5 keys, 1000
-events a second, in batch over Parquet files. Partitions cut and fold events once, at the edges of all queries; plans are
-about the state, in which slices are merged and windows answered. So there are two figures: seconds of the whole job, most
-of which no plan changes, and processor time of the state's stage alone, over the same slices, in one process. Jobs in
-turn, medians.
+events a second, in batch over Parquet files. Partitions cut and fold events once, at the edges of all queries; plans
+are about the state, in which slices are merged and windows answered. So there are two figures: seconds of the whole
+job, most of which no plan changes, and processor time of the state's stage alone, over the same slices, in one
+process. Jobs in turn, medians.
 """
 
 from __future__ import annotations
