@@ -69,7 +69,9 @@ class Weight(NamedTuple):
 
 
 def weight_of(aggregate: Aggregate, types: dict[str, ValueType]) -> Weight:
-    """Columns of which the type is not known yet are taken for floats."""
+    """Columns of which the type is not known yet are taken for floats; functions of a user are not tried with these."""
+    if aggregate.definition and any((c or "") not in types for c in aggregate.columns):
+        return Weight(16, False)
     try:
         known = [types.get(c or "") or value_type(_FLOAT) for c in aggregate.columns]
         m = aggregate.monoid(known)

@@ -17,7 +17,7 @@ def explained(plan: Trees, trees: Sequence[Tree], source: str) -> str:
     rate, keys, batch = plan.observed
     known = f"{_counted(rate * scale)} events {per}, {keys:,} key{'s' if keys != 1 else ''}, batches of {batch:,}"
     queries = sum(len(tree.queries) for tree in trees)
-    lines = [f"  sharing    {queries} queries in {len(trees)} tree{'s' if len(trees) != 1 else ''}, {source} ({known})"]
+    lines = [f"sharing: {queries} queries in {len(trees)} tree{'s' if len(trees) != 1 else ''}, {source} ({known})"]
     found = {tree.queries: (cost, slices, held) for tree, cost, slices, held in plan.details}
     for tree in trees:
         names = ", ".join(tree.queries[:4]) + (f" and {len(tree.queries) - 4} more" if len(tree.queries) > 4 else "")
@@ -26,13 +26,13 @@ def explained(plan: Trees, trees: Sequence[Tree], source: str) -> str:
         if tree.queries in found:
             cost, slices, held = found[tree.queries]
             figures = f"{_counted(slices * scale)} slices {per}, {_counted(held)} held, {_time(cost * scale)} {per}"
-        lines.append(f"    by {by}: {figures or 'not planned'}  ← {names}")
+        lines.append(f"  by {by}: {figures or 'not planned'}  ← {names}")
     if plan.costs and plan.cost > 0:
         others = sorted(plan.costs.items(), key=lambda item: item[1])
         lines.append(
-            "    others     " + ", ".join(f"{name} {cost / plan.cost:.2f}" for name, cost in others) + " times the cost"
+            "  others     " + ", ".join(f"{name} {cost / plan.cost:.2f}" for name, cost in others) + " times the cost"
         )
-        lines.append(f"    because    {_why(plan)}")
+        lines.append(f"  because    {_why(plan)}")
     return "\n".join(lines)
 
 
