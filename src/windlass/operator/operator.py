@@ -31,7 +31,7 @@ from windlass.operator.keys import KeyIndex
 from windlass.operator.plan import Plan, sharing
 from windlass.operator.query import Query, check_queries
 from windlass.operator.results import Results
-from windlass.operator.sharing import checked_rate, explained
+from windlass.operator.sharing import ASKED, checked_rate, explained
 from windlass.operator.slice_table import SliceTable, Union
 from windlass.operator.trees import Asked, Tree, assumed, check_technique, observed, pinned, planned
 from windlass.operator.tuples import Tuples
@@ -169,7 +169,7 @@ class Operator:
             return
         known = len(self._keys)
         ids = self._keys.encode(slices.keys, len(slices))
-        if self._observed is None:
+        if self._is_unplanned:
             dtypes = {name: str(t) for branch in self._branches for name, t in branch.plan.dtypes.items()}
             self._look(slices.first, slices.last, ids, self._reader.types, self._reader.unit)
             for branch in self._branches:
@@ -204,7 +204,7 @@ class Operator:
         if self._key_ttl is not None:
             _in_unit("key_ttl", self._key_ttl, unit)  # or it is refused
         ids = self._keys.encode(events.keys, len(events))
-        if self._observed is None and len(events):
+        if self._is_unplanned and len(events):
             self._look(events.ts, events.ts, ids, events.types, unit)
         prepared = []
         for branch in self._branches:
@@ -479,6 +479,11 @@ class Operator:
             for group in sharing([by_name[name] for name in tree.queries], self._in_order)
         ]
 
+    @property
+    def _is_unplanned(self) -> bool:
+        """Whether nothing was seen yet: once slices hold events, trees stay as they are."""
+        return self._observed is None and self._counters["events"] == 0
+
     def _look(self, first: Array, last: Array, ids: Array, types: dict[str, Any], unit: str | None) -> None:
         """Plan for what comes, now that there is something to see."""
         seen = observed(first, last, ids, unit)
@@ -554,17 +559,15 @@ class Operator:
     def _explained(self, rate: float | None) -> str:
         unit = self._branches[0].plan.unit
         seen = assumed(unit) if self._observed is None else Observed(*self._observed)
-        source = (
-            "to be planned when events come, as it is assumed now" if self._observed is None else "planned as observed"
-        )
+        source = "to be planned when events come, as it is assumed now" if self._is_unplanned else "planned as observed"
         if rate is not None:
             seen = seen._replace(rate=checked_rate(rate) / (1.0 if unit is None else 1e6))
             source = "planned for this rate"
         found = planned(self.queries, self._asked(unit), seen, self._reader.types, others=True)
-        if self._pin is not None:
-            source = "as was asked"
-        keep = self._pin is not None or (self._observed is not None and rate is None)
-        return explained(found, self.plan if keep else found.trees, source)
+        if self._pin is not None or (rate is None and not self._is_unplanned):
+            found = found.instead(self.plan, self.queries, self._asked(unit), self._reader.types)
+            source = source if self._pin is None else ASKED
+        return explained(found, source)
 
     def _check_ttl(self, branch: Branch) -> None:
         """Refuse a key_ttl that would end a key before windows of its that time completes."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from windlass.errors import InvalidArgument
 from windlass.operator.costs import TITLES
-from windlass.operator.trees import Tree, Trees
+from windlass.operator.trees import Trees
 
-__all__ = ["explained"]
+__all__ = ["ASKED", "checked_rate", "explained"]
+
+ASKED = "as was asked"
 
 
-def explained(plan: Trees, trees: Sequence[Tree], source: str) -> str:
-    """`plan` is what the planner says; `trees` what is run; `source` where the figures it was made from are."""
+def explained(plan: Trees, source: str) -> str:
+    """`source` says where the plan comes from."""
+    trees = plan.trees
     per, scale = ("a second", 1e6) if plan.unit is not None else ("a unit of time", 1.0)
     rate, keys, batch = plan.observed
     known = f"{_counted(rate * scale)} events {per}, {keys:,} key{'s' if keys != 1 else ''}, batches of {batch:,}"
@@ -32,7 +33,7 @@ def explained(plan: Trees, trees: Sequence[Tree], source: str) -> str:
         lines.append(
             "  others     " + ", ".join(f"{name} {cost / plan.cost:.2f}" for name, cost in others) + " times the cost"
         )
-        lines.append(f"  because    {_why(plan)}")
+        lines.append(f"  because    {'the plan is pinned' if source == ASKED else _why(plan)}")
     return "\n".join(lines)
 
 

@@ -140,6 +140,23 @@ class Trees:
     def cost(self) -> float:
         return sum(cost for _, cost, _, _ in self.details)
 
+    def instead(
+        self, trees: Sequence[Tree], queries: Sequence[Query], asked: Asked, types: Mapping[str, ValueType]
+    ) -> Trees:
+        """What is run in its place, with what that costs."""
+        by_name = {query.name: query for query in queries}
+        found = Trees(list(trees), self.observed, self.unit, dict(self.costs), [])
+        for tree in trees:
+            technique = tree.technique if tree.technique in STORES else asked.technique
+            group = Group([by_name[n] for n in tree.queries], replace(asked, technique=technique), self.observed, types)
+            if group.is_planned:
+                grown = group.grown(range(len(group.units)))
+                n = group.model.counts(grown.load)
+                found.details.append((tree, grown.cost, n.slices, n.held))
+        if sorted(tree.queries for tree in trees) != sorted(tree.queries for tree in self.trees):
+            found.costs["what is planned"] = self.cost
+        return found
+
 
 class Group:
     """Queries that could share slices, as the planner sees them."""
