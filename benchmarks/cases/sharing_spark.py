@@ -34,7 +34,7 @@ def run(scale: Scale) -> Iterator[Row]:
     events = Events.of(scale.pick(1_000_000, 100_000), 5, scale.seed)
     asked = [_on_v(query) for query in queries(scale.pick(200, 8), scale.seed, SLIDES)]
     made = plans(asked)
-    stages = _stages(asked, made, events, scale.pick(5, 1))
+    stages = _stages(asked, made, events, scale.pick(3, 1))
     scale.say(f"state: {stages}")
     jobs = {
         name: batch(
@@ -44,7 +44,7 @@ def run(scale: Scale) -> Iterator[Row]:
         for name, options in made.items()
     }
     scale.say(f"{len(jobs)} plans in turn")
-    compare(jobs, scale.pick(4, 1))
+    compare(jobs, scale.pick(3, 1))
     for name, job in jobs.items():
         yield {
             "plan": name,
