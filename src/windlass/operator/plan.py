@@ -295,7 +295,8 @@ class Plan:
                     )
         lazy, eager = self.combine_rates()
         shown = f" (⊕ to answer, relative: lazy {lazy / eager:.1f}, eager 1)" if eager else ""
-        lines.append(f"  store      {'eager: blocks of slices' if self.eager else 'lazy: slices in order'}{shown}")
+        over = "eager: a tree of slices" if self.as_tree else "eager: blocks of slices"
+        lines.append(f"  store      {over if self.eager else 'lazy: slices in order'}{shown}")
         lines += ["  windows"]
         for i, finding in enumerate(self.findings):
             names = [q.name for q, at in zip(self.queries, self.finding_of, strict=True) if at == i]
