@@ -46,6 +46,9 @@ SHARING = (
     "sharing_planning",
     "sharing_throughput",
     "sharing_mixed",
+    "sharing_engine",
+    "sharing_operator",
+    "sharing_spark",
 )
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_scaling", "spark_soak")
 WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")

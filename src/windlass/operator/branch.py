@@ -100,7 +100,9 @@ class Branch:
             given = ", ".join(f"{name}: {type_}" for name, type_ in types.items())
             raise WrongType(f"{error}; the queries read {given}") from error
         plan.dtypes = {name: values.dtype for name, values in tuples.columns.items()}
-        lifts = [Lift(k.aggregate, m, k.where, plan.eager) for k, m in zip(plan.kept, monoids, strict=True)]
+        lifts = [
+            Lift(k.aggregate, m, k.where, plan.eager, plan.as_tree) for k, m in zip(plan.kept, monoids, strict=True)
+        ]
         engine = engine_for(plan, lifts, lateness, has_sequence)
         engine.start(watermark)
         self.answers = Answers(plan, monoids, types)

@@ -238,9 +238,14 @@ class Plan:
     def eager(self) -> bool:
         """Whether blocks of slices pay: when a window combines many slices."""
         if self.store != "auto":
-            return self.store == "eager"
+            return self.store in ("eager", "flatfat")
         lazy, eager = self.combine_rates()
         return lazy > 2 * eager
+
+    @property
+    def as_tree(self) -> bool:
+        """Whether what an eager store keeps is a binary tree rather than blocks."""
+        return self.store == "flatfat"
 
     def combine_rates(self) -> tuple[float, float]:
         """⊕ a time unit to answer windows from slices, lazily and from blocks, if events are everywhere."""
@@ -290,7 +295,8 @@ class Plan:
                     )
         lazy, eager = self.combine_rates()
         shown = f" (⊕ to answer, relative: lazy {lazy / eager:.1f}, eager 1)" if eager else ""
-        lines.append(f"  store      {'eager: blocks of slices' if self.eager else 'lazy: slices in order'}{shown}")
+        over = "eager: a tree of slices" if self.as_tree else "eager: blocks of slices"
+        lines.append(f"  store      {over if self.eager else 'lazy: slices in order'}{shown}")
         lines += ["  windows"]
         for i, finding in enumerate(self.findings):
             names = [q.name for q, at in zip(self.queries, self.finding_of, strict=True) if at == i]

@@ -43,6 +43,7 @@ from windlass.kernels import digest
 from windlass.kernels.digests import Undigestible
 from windlass.operator.answers import Answers
 from windlass.operator.branch import Branch
+from windlass.operator.costs import STORES
 from windlass.operator.definitions import defined, definition
 from windlass.operator.emitted import Emitted, Rows
 from windlass.operator.events import Events, Reader
@@ -132,7 +133,9 @@ def unpack(operator: Operator, data: Any, removed: Iterable[Query] = ()) -> Oper
         check_options(head["asked"], asked(operator))
         then = recalled(head["asked"], operator.queries, removed)
         reader = base64.b64decode(head["reader"], validate=True)
-        other = _blank(type(operator)(then, **options(operator)), reader, head["branches"])
+        unpinned = type(operator)(then, **{**options(operator), "plan": None})
+        unpinned._pin = operator._pin  # as far as it goes: the trees are those of the snapshot
+        other = _blank(unpinned, reader, head["branches"])
         taken = _Taken(head["arrays"], body, other._reader)
         taken.fill(other, head["state"])
         other.change_queries(operator.queries)
@@ -192,6 +195,7 @@ def _opened(data: Any) -> tuple[dict[str, Any], memoryview]:
 def _making(branch: Branch) -> dict[str, Any]:
     """What it takes, besides queries and types, to make a branch like this one before its first event."""
     making: dict[str, Any] = {"queries": [query.name for query in _planned(branch)]}
+    making["technique"] = next((name for name, store in STORES.items() if store == branch.store), "auto")
     if branch.engine is not None:
         making["removed"] = sorted(branch.plan.removed)
         making["dtypes"] = {name: str(dtype) for name, dtype in branch.plan.dtypes.items()}
@@ -217,11 +221,12 @@ def _layout(m: Monoid) -> list[Any]:
 def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, Any]]) -> Operator:
     """An operator that was asked the same and knows the types, but has seen no event."""
     queries = {query.name: query for query in planned(operator)}
-    other = type(operator)(list(queries.values()), **options(operator))
+    other = type(operator)(list(queries.values()), **{**options(operator), "plan": None})
+    other._pin = operator._pin
     other._reader.restore(reader)
     other._branches = []
     for making in branches:
-        branch = other._branch([queries[name] for name in making["queries"]])
+        branch = other._branch([queries[name] for name in making["queries"]], technique=making.get("technique", "auto"))
         if "engine" in making:
             _install(branch, other, making)
         other._branches.append(branch)
@@ -229,14 +234,7 @@ def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, An
 
 
 def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> None:
-    reader = operator._reader
-    plan = branch.bound_to(reader.unit)
-    none = np.empty(0, np.int64)
-    read = {name: Column(np.empty(0, t.dtype), None, t) for name, t in reader.types.items()}
-    events = Events(none, (0, 0, True), None, [], reader.time_type, None, dict(reader.types), read)  # type: ignore[arg-type]
-    tuples = Tuples(none, none, none, none, {n: np.empty(0, dtype) for n, dtype in making["dtypes"].items()})
-    lateness = _lateness(operator._lateness, reader.unit)
-    branch.install(plan, events, tuples, lateness, reader.sequence is not None, LONG_AGO)
+    install(branch, operator, making["dtypes"], LONG_AGO)
     made = _making(branch)
     for what in ("engine", "partials"):
         if made[what] != making[what]:
@@ -245,6 +243,18 @@ def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> N
             )
     for name in making["removed"]:
         branch.remove(name, name)
+
+
+def install(branch: Branch, operator: Operator, dtypes: Mapping[str, str], watermark: int) -> None:
+    """Make a branch's engine without an event, of the types that are known."""
+    reader = operator._reader
+    plan = branch.bound_to(reader.unit)
+    none = np.empty(0, np.int64)
+    read = {name: Column(np.empty(0, t.dtype), None, t) for name, t in reader.types.items()}
+    events = Events(none, (0, 0, True), None, [], reader.time_type, None, dict(reader.types), read)  # type: ignore[arg-type]
+    tuples = Tuples(none, none, none, none, {n: np.empty(0, dtype) for n, dtype in dtypes.items()})
+    lateness = _lateness(operator._lateness, reader.unit)
+    branch.install(plan, events, tuples, lateness, reader.sequence is not None, watermark)
 
 
 # --------------------------------------------------------------------------- what was asked
@@ -263,6 +273,8 @@ def options(operator: Operator) -> dict[str, Any]:
         "slicing": operator._slicing,
         "watermarks": operator._watermarks,
         "key_ttl": operator._key_ttl,
+        "technique": operator._technique,
+        "plan": operator._pin,
     }
 
 
@@ -272,6 +284,8 @@ def asked(operator: Operator) -> dict[str, Any]:
     given["allowed_lateness"] = _lateness(operator._lateness, "us")
     given["key_ttl"] = None if operator._key_ttl is None else _lateness(operator._key_ttl, "us")
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
+    given["technique"] = None if operator._technique == "auto" else operator._technique  # as if it were not there
+    given["plan"] = None if operator._pin is None else [[list(names), by] for names, by in operator._pin]
     queries = {query.name: _description(query) for query in planned(operator)}
     functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
     definitions = {query.name: definition(query) for query in planned(operator)}
@@ -287,7 +301,7 @@ def asked(operator: Operator) -> dict[str, Any]:
 def check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise if a snapshot is of an operator with other options, and say which."""
     for name, value in now["options"].items():
-        if was["options"].get(name) != value:
+        if name != "plan" and was["options"].get(name) != value:  # trees go on as they are
             raise CorruptSnapshot(
                 f"the snapshot is of an operator with {name}={was['options'].get(name)!r}, this one has {value!r}"
             )

@@ -35,28 +35,38 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def run(
-    m: Monoid, program: Integers, events: Events, rows: Integers, pool: Columns, nodes: Columns, outside: Columns
+    m: Monoid,
+    program: Integers,
+    events: Events,
+    rows: Integers,
+    pool: Columns,
+    nodes: Columns,
+    outside: Columns,
+    as_tree: bool = False,
 ) -> None:
     """Run a program on one aggregate's partials: `pool` by slot, `nodes` of an eager store.
 
     `outside` are partials by row: answers that are written, or what is absorbed. `rows` are the slices' own rows, which
     say in what slot each one's partial is. `events[1]` says which events count (nulls and filtered ones do not); empty:
-    all of them.
+    all of them. `as_tree`: what an eager store is of, whatever the partials.
     """
     if len(program):
-        _kernel(m)(program, events, rows, pool, nodes, outside)
+        _kernel(m, as_tree)(program, events, rows, pool, nodes, outside)
 
 
-def _kernel(m: Monoid) -> Function:
-    make = _compiled_kernel if m.gather is None else _gathering_kernel
-    return evaluation.kernel(m, lambda: make(m), "program")
+def _kernel(m: Monoid, as_tree: bool) -> Function:
+    if m.gather is not None:
+        return evaluation.kernel(m, lambda: _gathering_kernel(m), "program")
+    if as_tree:
+        return evaluation.kernel(m, lambda: _compiled_kernel(m, tree), "program over a tree")
+    return evaluation.kernel(m, lambda: _compiled_kernel(m, blocks), "program")
 
 
-def _compiled_kernel(m: Monoid) -> Function:
+def _compiled_kernel(m: Monoid, eager: Any) -> Function:
     combine, identity, lift = m.combine, m.identity, m.lift
     (load, store), bring = accessors(m.fields), prefetcher(len(m.fields))
     load_event, _ = accessors(tuple(evaluation.value_field(t) for t in m.inputs))
-    repair, answer = blocks.repairing(m), _answer(m)
+    repair, answer = eager.repairing(m), _answer(m, eager)
 
     def fold_some(events: Any, i: Any, stop: Any, acc: Any) -> Any:
         counts = events[1]
@@ -137,21 +147,17 @@ def _gathering_kernel(m: Monoid) -> Function:
     return program_loop
 
 
-def _store(m: Monoid) -> Any:
-    """What an eager store is: blocks, or a tree where that would copy events too often."""
-    return blocks if m.gather is None else tree
+def nodes(m: Monoid, rows: int, as_tree: bool = False) -> int:
+    """How many nodes an eager store has for so many rows of slices: of blocks, or of a tree where that would copy
+    events too often."""
+    return int((blocks if m.gather is None and not as_tree else tree).NODES * rows)
 
 
-def nodes(m: Monoid, rows: int) -> int:
-    """How many nodes an eager store has for so many rows of slices."""
-    return int(_store(m).NODES * rows)
-
-
-def _answer(m: Monoid) -> Function:
+def _answer(m: Monoid, eager: Any) -> Function:
     """The partial of the slices p:q."""
     combine, identity = m.combine, m.identity
     load, _ = accessors(m.fields)
-    cover = blocks.covering(m)
+    cover = eager.covering(m)
 
     def answer(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, p: Any, q: Any) -> Any:
         if p == q:
