@@ -111,7 +111,7 @@ def test_queries_come_and_go(
     twins.finish()
 
 
-@pytest.mark.parametrize("store", ["lazy", "eager"])
+@pytest.mark.parametrize("store", ["lazy", "eager", "fiba"])
 @thoroughly(20)
 @given(queries(), keys, lateness, streams())
 def test_either_store(store: str, asked: list[Asked], key: tuple[str, ...], lateness: int, steps: list[Step]) -> None:

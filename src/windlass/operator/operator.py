@@ -59,7 +59,7 @@ class Operator:
         sequence: str | None = None,
         allowed_lateness: Any = 0,
         order: Literal["out-of-order", "in-order"] = "out-of-order",
-        store: Literal["auto", "lazy", "eager"] = "auto",
+        store: Literal["auto", "lazy", "eager", "fiba"] = "auto",
         slicing: Technique = "auto",
         watermarks: Watermarks | None = None,
         key_ttl: Any = None,
@@ -67,8 +67,8 @@ class Operator:
         names = _checked_columns(time, key, sequence)
         if order not in ("out-of-order", "in-order"):
             raise InvalidArgument(f"order is 'out-of-order' or 'in-order', got {order!r}")
-        if store not in ("auto", "lazy", "eager"):
-            raise InvalidArgument(f"store is 'auto', 'lazy' or 'eager', got {store!r}")
+        if store not in ("auto", "lazy", "eager", "fiba"):
+            raise InvalidArgument(f"store is 'auto', 'lazy', 'eager' or 'fiba', got {store!r}")
         if slicing not in TECHNIQUES:
             raise InvalidArgument(f"slicing is one of {', '.join(map(repr, TECHNIQUES))}, got {slicing!r}")
         if slicing != "auto" and order != "in-order":

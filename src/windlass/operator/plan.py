@@ -238,9 +238,14 @@ class Plan:
     def eager(self) -> bool:
         """Whether blocks of slices pay: when a window combines many slices."""
         if self.store != "auto":
-            return self.store == "eager"
+            return self.store == "eager" or (self.store == "fiba" and not self.general)
         lazy, eager = self.combine_rates()
         return lazy > 2 * eager
+
+    @property
+    def chosen(self) -> str:
+        """What answers windows, to begin with."""
+        return "fiba" if self.store == "fiba" and self.general else "eager" if self.eager else "lazy"
 
     def combine_rates(self) -> tuple[float, float]:
         """⊕ a time unit to answer windows from slices, lazily and from blocks, if events are everywhere."""

@@ -34,7 +34,8 @@ from windlass.operator.revisions import Revisions
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges, general, instructions
 from windlass.slicing.edges import LONG_AGO, NEVER
-from windlass.slicing.slices import HI, LO, Slices
+from windlass.slicing.forest import Forest
+from windlass.slicing.slices import BASE, FIRST, HI, LO, Slices
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
@@ -49,7 +50,8 @@ class Sliced:
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
         self.plan, self.lifts, self.lateness, self.has_sequence = plan, list(lifts), lateness, has_sequence
-        self.slices = Slices()
+        self.slices, self.forest = Slices(), Forest()
+        self.store = plan.chosen  # what answers windows now
         self.specs = plan.specs()
         self.periodic = plan.periodic
         self.bounds = [b for i in self.periodic if isinstance(b := plan.findings[i].bound, Periodic)]
@@ -113,6 +115,7 @@ class Sliced:
         gone = np.zeros(len(self.latest), np.bool_)
         gone[keys] = True
         self.slices.clear(keys)
+        self.forest.trim(self.slices)
         self.earliest[:, keys], self.started[:, keys], self.latest[keys] = NEVER, False, LONG_AGO
         self.emitted.forget(gone)
         self.revisions.forget(gone)
@@ -124,6 +127,7 @@ class Sliced:
         slots = self.slices.renumber(kept)
         for lift in self.lifts:
             lift.renumber(slots)
+        self.forest.clear()
         self.earliest, self.started, self.latest = self.earliest[:, kept], self.started[:, kept], self.latest[kept]
         self.emitted.renumber(kept)
         self.revisions.renumber(kept)
@@ -183,6 +187,8 @@ class Sliced:
         joined = len(self.slices) if self.sessions or self.retired else 0  # at most; without sessions, none are
         program = general.settle(self.slices, cut, self.gap, self.watermark, self.lateness, self.epoch, joined)
         self._run(program, events)
+        if self.store == "fiba":
+            self.forest.touch(cut[:, general.KEY], cut[:, general.EARLIEST], self.slices)
         if self.empty.any():
             self._note_times(cut, events, refusals)
         return cut
@@ -341,12 +347,25 @@ class Sliced:
     def _answer(self, found: Array) -> list[Columns]:
         s = self.slices
         answers = [lift.monoid.allocate(len(found)) for lift in self.lifts]
+        if self.store == "fiba":
+            self._ask_trees(found, answers)
+            return answers
         program = np.empty((min(len(found), _PART) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
         for i in range(0, len(found), _PART):
             n = int(general.ask()(found[i : i + _PART], s.directory, self.plan.eager, program))
             for lift, partials in zip(self.lifts, answers, strict=True):
                 lift.run(program[:n], None, s, tuple(column[i : i + _PART] for column in partials))
         return answers
+
+    def _ask_trees(self, found: Array, answers: list[Columns]) -> None:
+        s, done = self.slices, 0
+        program, pieces = self.forest.prepare(found, s)
+        for lift in self.lifts:
+            lift.combine(program, pieces, self.forest.rows, s, ())
+        while done < len(found):
+            done, program, pieces = self.forest.ask(found, done, s)
+            for lift, partials in zip(self.lifts, answers, strict=True):
+                lift.combine(program, pieces, self.forest.rows, s, partials)
 
     def open_windows(self) -> int:
         """How many windows hold events and are not complete."""
@@ -411,13 +430,20 @@ class Sliced:
         if (upto < together - 1).any():
             self._merge_old(upto, together)
         s.evict(upto)
+        self.forest.trim(s)
         self.evict_at = 2 * len(s)
 
     def _merge_old(self, keep: Array, together: Array) -> None:
         s = self.slices
+        before = s.directory[:, HI].copy()
         program = np.empty((len(s) + 1, instructions.WIDTH), np.int64)
         n, s.free_count = general.merge_old()(
             self.landmarks, self.gap, keep, together, s.directory, s.rows, s.free, s.free_count, program
         )
         for lift in self.lifts:
             lift.run(program[:n], None, s, ())
+        if self.store == "fiba":  # what is left of them was touched
+            left = np.maximum(together - (before - s.directory[:, HI]) - keep, 0)
+            keys = np.repeat(np.arange(len(keep)), left)
+            at = np.arange(len(keys)) - np.repeat(np.cumsum(left) - left, left) + (s.directory[:, BASE] + keep)[keys]
+            self.forest.touch(keys, s.rows[at, FIRST], s)

@@ -54,6 +54,7 @@ from windlass.operator.query import Query
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.forest import Forest
 from windlass.slicing.slices import (
     BARRIER,
     BASE,
@@ -89,7 +90,7 @@ _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
 _PACKAGES = ("windlass.operator.", "windlass.slicing.")
-_DETERMINED = (Plan, Answers, Lift, Reader)  # by queries and types; of lifts, slices write the partials
+_DETERMINED = (Plan, Answers, Lift, Reader, Forest)  # by queries, types and slices; of lifts, these write the partials
 _MADE = {cls.__name__: cls for cls in (Tuples, Rows)}  # what comes and goes, so a blank operator has none
 # The columns of slices that an engine uses; the others hold whatever was there.
 _CUTTY, _GENERAL = (FIRST, POS), (START, END, FIRST, LAST, BORN, CHANGED, BARRIER)
