@@ -60,7 +60,7 @@ class Sliced:
         self._find_edges()
         self.watermark = LONG_AGO
         self.epoch = 1
-        self.room = 1024  # windows that are expected to be due
+        self.room = 1 << 14  # windows that are expected to be due; what is not needed is not touched, so it takes no memory
         self.cells = 1024  # slices that a batch is expected to be cut into
         self.kept_from, self.evict_at = LONG_AGO, 0
         self.keys = 0
@@ -187,8 +187,6 @@ class Sliced:
         joined = len(self.slices) if self.sessions or self.retired else 0  # at most; without sessions, none are
         program = general.settle(self.slices, cut, self.gap, self.watermark, self.lateness, self.epoch, joined)
         self._run(program, events)
-        if self.store == "fiba":
-            self.forest.touch(cut[:, general.KEY], cut[:, general.EARLIEST], self.slices)
         if self.empty.any():
             self._note_times(cut, events, refusals)
         return cut
@@ -255,6 +253,7 @@ class Sliced:
                     cuts.append(self._fold_late(Tuples.concat([events for events, _ in some]), refusals))
             cut = np.concatenate(cuts)
             self.pending = []
+            self.forest.touch(cut[:, general.KEY], cut[:, general.EARLIEST], self.slices)
             again[cut[:, general.KEY]] = True
             parts.append(self._altered(before, cut, known_from))
         upto = NEVER if over else watermark
@@ -278,7 +277,7 @@ class Sliced:
             until[d, ~final] = LONG_AGO
             self.started[d] = final
         found = self._enumerate(chosen, after, until, look=False)
-        return self._rows(found, np.zeros(len(found), np.int64))
+        return self._rows(found, np.zeros(len(found), np.int64), upto)
 
     def _altered(self, before: int, cut: Array, known_from: Array) -> Rows:
         """Windows with fixed edges that were complete before, are not closed, and hold late events."""
@@ -315,7 +314,7 @@ class Sliced:
         chosen = np.flatnonzero(altered)
         found, known = found[chosen], known[chosen]
         identity = self._identity(found)
-        return self._rows(found, self.revisions.next(identity, known))
+        return self._rows(found, self.revisions.next(identity, known), before)
 
     def _identity(self, found: Array) -> Array:
         finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]]
@@ -325,7 +324,6 @@ class Sliced:
         if not len(chosen):
             return np.empty((0, 8), np.int64)
         s = self.slices
-        self.room = max(self.room, 2 * len(s))  # what is not needed is not touched, so it takes no memory
         out = np.empty((self.room, 8), np.int64, "F")
         specs = self.specs[chosen]
         arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
@@ -337,29 +335,31 @@ class Sliced:
         out[:n, general.WINDOW] = chosen[out[:n, general.WINDOW]]
         return out[:n]
 
-    def _rows(self, found: Array, revision: Array) -> Rows:
-        partials = self._answer(found)
+    def _rows(self, found: Array, revision: Array, upto: int) -> Rows:
+        partials = self._answer(found, upto)
         finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]] if len(found) else np.empty(0, np.int64)
         low, high = found[:, general.LOW], found[:, general.HIGH]
         none = np.zeros(len(found), np.bool_)
         return Rows(finding, found[:, general.OWNER], low, high, low, high, revision, none, partials)
 
-    def _answer(self, found: Array) -> list[Columns]:
+    def _answer(self, found: Array, upto: int) -> list[Columns]:
+        """The partials of windows that end up to a time."""
         s = self.slices
         answers = [lift.monoid.allocate(len(found)) for lift in self.lifts]
         if self.store == "fiba":
-            self._ask_trees(found, answers)
+            self._ask_trees(found, upto, answers)
             return answers
-        program = np.empty((min(len(found), _PART) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
+        eager = self.store == "eager"
+        program = np.empty((min(len(found), _PART) * (2 if eager else 1), instructions.WIDTH), np.int64)
         for i in range(0, len(found), _PART):
-            n = int(general.ask()(found[i : i + _PART], s.directory, self.plan.eager, program))
+            n = int(general.ask()(found[i : i + _PART], upto, s.directory, s.rows, eager, program))
             for lift, partials in zip(self.lifts, answers, strict=True):
                 lift.run(program[:n], None, s, tuple(column[i : i + _PART] for column in partials))
         return answers
 
-    def _ask_trees(self, found: Array, answers: list[Columns]) -> None:
+    def _ask_trees(self, found: Array, upto: int, answers: list[Columns]) -> None:
         s, done = self.slices, 0
-        program, pieces = self.forest.prepare(found, s)
+        program, pieces = self.forest.prepare(found, upto, s)
         for lift in self.lifts:
             lift.combine(program, pieces, self.forest.rows, s, ())
         while done < len(found):
@@ -402,7 +402,7 @@ class Sliced:
         table[:, HIGH] = table[:, END] = out[:, general.HIGH]
         table[:, EVENTS] = out[:, general.ALTERED]  # when it last changed: the same if nothing did
         table[:, ALIVE] = 1
-        partials = self._answer(out)
+        partials = self._answer(out, upto)
         if self.lateness == 0:
             return Rows.of(table, partials)  # closed as soon as they are complete
         return self.emitted.emit(table, partials, again, finding=i)
@@ -442,7 +442,7 @@ class Sliced:
         )
         for lift in self.lifts:
             lift.run(program[:n], None, s, ())
-        if self.store == "fiba":  # what is left of them was touched
+        if self.store == "fiba":
             left = np.maximum(together - (before - s.directory[:, HI]) - keep, 0)
             keys = np.repeat(np.arange(len(keep)), left)
             at = np.arange(len(keys)) - np.repeat(np.cumsum(left) - left, left) + (s.directory[:, BASE] + keep)[keys]

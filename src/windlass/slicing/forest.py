@@ -8,10 +8,11 @@ A slice that comes, or changes, deep in the past is repaired in its leaf and the
 nearer end, where [blocks](blocks.py) combine everything behind it again. A window is a range query: O(log n) pieces,
 which are slots and nodes (FiBA 4). Nothing asks for all slices at once, so the spines keep no aggregates here.
 
-All trees have their nodes from one pool. A tree is planted when a window of many slices is asked for. From then on it
-is told which slices were touched, and looks again when it is asked: of the entries of the tree that lie between a
-slice's first and last event there must be one, with its slot. Entries never move in time, though slices grow: a slice
-grows into times where no other one is.
+All trees have their nodes from one pool. A tree is planted when a window of many slices is asked for, and has the slices
+that such windows are made of: slices behind the watermark, which only late events can change. It is told which ones
+these touched, and looks again when it is asked: of the entries of the tree that lie between a slice's first and last
+event there must be one, with its slot. Entries never move in time, though slices grow: a slice grows into times where
+no other one is.
 
 What a tree does is a program, like everything that happens to slices: COMBINE, for a node or for a window.
 """
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from windlass.kernels import compiled
+from windlass.slicing.general import closed
 from windlass.slicing.instructions import COMBINE, WIDTH
 from windlass.slicing.slices import BASE, FIRST, HI, LAST, LO, SLOT, Slices, position
 from windlass.stores.fiba import nodes as words
@@ -41,6 +43,7 @@ from windlass.stores.fiba.nodes import (
     NONE,
     PARENT,
     RANGES,
+    RIGHT,
     ROOT,
     SIZE,
     TIMES,
@@ -63,9 +66,9 @@ MIN_ARITY = 4
 FEW = 16  # slices that are combined one by one
 OWNER, FROM, UPTO = 1, 2, 3  # of a window: its key, and its slices by their places in the key's run
 
-# Behind the words of a tree's head: whose it is, and whether it waits to be settled. Head 0 is no tree: it has the free
-# nodes, the free trees, and how many of both were ever used.
-_KEY, _WAITS = words.WORDS, words.WORDS + 1
+# Behind the words of a tree's head: whose it is, whether it waits to be settled, and up to what time it has all slices.
+# Head 0 is no tree: it has the free nodes, the free trees, and how many of both were ever used.
+_KEY, _WAITS, _LAST = range(words.WORDS, words.WORDS + 3)
 _FREE_TREE, _TREES = ROOT, SIZE
 _NOTHING, _ITEMS, _NODES, _HEADS = range(4)  # what is missing to plant more
 _PIECES = 1 << 15
@@ -81,12 +84,13 @@ class Forest:
     def clear(self) -> None:
         """Forget all trees; they are planted again from the slices as windows ask for them."""
         self.tree_of: Integers = np.zeros(0, np.int64)
-        self.heads: Integers = np.zeros((2, words.WORDS + 2), np.int64)
+        self.heads: Integers = np.zeros((2, words.WORDS + 3), np.int64)
         self.heads[0, _TREES], self.heads[0, ARITY] = 1, MIN_ARITY
         self.heads[0, _FREE_TREE] = self.heads[0, FREE_NODE] = NONE
         self.nodes: Integers = np.empty(64 * words.stride_of(MIN_ARITY), np.int64)
         self.waiting: Integers = np.empty(2, np.int64)  # trees that are not settled
         self.waits = 0
+        self.repairs: Integers = np.empty(0, np.int64)
         self.touched: list[Integers] = []  # (key, time) of slices that came or changed
         self.count = 0
 
@@ -96,7 +100,7 @@ class Forest:
         return len(self.nodes) // words.stride_of(MIN_ARITY)
 
     def touch(self, keys: Integers, times: Integers, slices: Slices) -> None:
-        """Slices of these keys that hold these times came or changed."""
+        """Slices of these keys that hold these times came or changed late."""
         if self.heads[0, _TREES] == 1:
             return
         self.touched.append(np.column_stack([keys, times]))
@@ -135,22 +139,24 @@ class Forest:
         if self.heads[0, _TREES] > 1:
             self.waits = _trim()(self._wood(slices), self.waits, np.empty(slices.slots + 1, np.int64))
 
-    def prepare(self, windows: Integers, slices: Slices) -> tuple[Integers, Integers]:
-        """All trees that these windows need, up to date. Returns the program that combines their nodes, and pieces."""
+    def prepare(self, windows: Integers, upto: int, slices: Slices) -> tuple[Integers, Integers]:
+        """All trees that these windows need, which end up to that time. Returns the program that combines nodes, and its
+        pieces."""
         self._tend(slices)
         done, room = 0, _room(1, slices)
         while done < len(windows):
-            done, self.waits, missing, n = _plant()(windows, done, self._wood(slices), self.waits, FEW, *room)
+            done, self.waits, missing, n = _extend()(windows, done, upto, self._wood(slices), self.waits, FEW, *room)
             if missing == _ITEMS:
                 room = _room(2 * n, slices)
             elif missing == _NODES:
                 self._grow()
-        repairs = np.empty(2 * self.rows, np.int64)
+        if len(self.repairs) < 2 * self.rows:
+            self.repairs = np.empty(2 * self.rows, np.int64)
         wood = self._wood(slices)
-        n = int(_settle()(wood, self.waits, repairs))
+        n = int(_settle()(wood, self.waits, self.repairs))
         self.waits = 0
         program, pieces = np.empty((n, WIDTH), np.int64), np.empty((n * 4 * MIN_ARITY, 1), np.int64)
-        _write()(wood, repairs, n, program, pieces)
+        _write()(wood, self.repairs, n, program, pieces)
         return program, pieces
 
     def ask(self, windows: Integers, done: int, slices: Slices) -> tuple[int, Integers, Integers]:
@@ -261,6 +267,8 @@ def _tend() -> Any:
             r = position(firsts, lo, hi, touched[d, 1] + 1) - 1
             if t == 0 or r < lo or rows[r, LAST] < touched[d, 1]:
                 continue  # it was evicted since
+            if rows[r, FIRST] > at(heads[t], _LAST):
+                continue  # no window has asked for it yet
             tree = enter(heads, t, nodes, freed)
             tend_slice(tree, rows[r, FIRST], rows[r, LAST], rows[r, SLOT], items, gathered)
             leave(heads, t)
@@ -291,48 +299,55 @@ def _trim() -> Any:
 
 
 @cache
-def _plant() -> Any:
-    """Trees for the keys of windows; returns how far it came, and if that is not the end, what is missing for how many
-    slices."""
+def _extend() -> Any:
+    """Trees for the keys of windows, up to the slices that these are made of; returns how far it came, and if that is
+    not the end, what is missing for how many slices."""
 
-    def plant(
-        windows: Any, done: Any, wood: Any, waits: Any, few: Any, items: Any, gathered: Any, freed: Any
+    def extend(
+        windows: Any, done: Any, upto: Any, wood: Any, waits: Any, few: Any, items: Any, gathered: Any, freed: Any
     ) -> Any:
         tree_of, heads, nodes, waiting, directory, rows = wood
+        firsts = rows[:, FIRST]
         for w in range(done, windows.shape[0]):
-            k = windows[w, OWNER]
-            if windows[w, UPTO] - windows[w, FROM] <= few or at(tree_of, k) != 0:
+            k, q = windows[w, OWNER], windows[w, UPTO]
+            base, t = directory[k, BASE], at(tree_of, k)
+            if q - windows[w, FROM] <= few or (t != 0 and rows[base + q - 1, FIRST] <= at(heads[t], _LAST)):
                 continue
-            n, base = directory[k, HI] - directory[k, LO], directory[k, BASE] + directory[k, LO]
-            t = at(heads[0], _FREE_TREE)
+            first, stop = base + directory[k, LO], base + closed(firsts, directory, k, q, upto)
+            if t != 0:
+                first = position(firsts, first, stop, at(heads[t], _LAST) + 1)
+            n = stop - first
             if n + LEVELS > len(items[0]):
                 return w, waits, _ITEMS, n
             if not has_room(heads, nodes, n // (MIN_ARITY - 1) + LEVELS):
                 return w, waits, _NODES, n
-            if t == NONE and at(heads[0], _TREES) == heads.shape[0]:
-                return w, waits, _HEADS, n
-            if t == NONE:
-                t = at(heads[0], _TREES)
-                put(heads[0], _TREES, t + 1)
-                put(heads[t], _WAITS, 0)
-            else:
-                put(heads[0], _FREE_TREE, at(heads[t], ROOT))
-            put(tree_of, k, t)
-            words.prepare(heads[t], MIN_ARITY, RANGES)
-            put(heads[t], _KEY, k)
-            tree = enter(heads, t, nodes, freed)
-            words.plant(tree)
+            if t == 0:
+                t = at(heads[0], _FREE_TREE)
+                if t != NONE:
+                    put(heads[0], _FREE_TREE, at(heads[t], ROOT))
+                elif at(heads[0], _TREES) == heads.shape[0]:
+                    return w, waits, _HEADS, n
+                else:
+                    t = at(heads[0], _TREES)
+                    put(heads[0], _TREES, t + 1)
+                    put(heads[t], _WAITS, 0)
+                put(tree_of, k, t)
+                words.prepare(heads[t], MIN_ARITY, RANGES)
+                put(heads[t], _KEY, k)
+                words.plant(enter(heads, t, nodes, freed))
+                leave(heads, t)
             for j in range(n):
-                put(items[0], j, rows[base + j, FIRST])
-                put(items[1], j, rows[base + j, SLOT])
-                put(items[3], j, at(heads[t], ROOT))
-            put(heads[t], SIZE, n)
-            take_in(tree, items, n, gathered)
+                put(items[0], j, rows[first + j, FIRST])
+                put(items[1], j, rows[first + j, SLOT])
+                put(items[3], j, at(heads[t], RIGHT))
+            put(heads[t], SIZE, at(heads[t], SIZE) + n)
+            put(heads[t], _LAST, rows[stop - 1, LAST])
+            take_in(enter(heads, t, nodes, freed), items, n, gathered)
             leave(heads, t)
             waits = wait(heads, t, waiting, waits)
         return windows.shape[0], waits, _NOTHING, 0
 
-    return compiled(plant)
+    return compiled(extend)
 
 
 @cache

@@ -582,17 +582,17 @@ def merge_old() -> Any:
 
 @cache
 def ask() -> Any:
-    """`ask(windows, rank, directory, eager, program)`: the program that answers windows, whose slices are all
-    closed."""
+    """`ask(windows, upto, directory, rows, eager, program)`: the program that answers windows, all of which end up to
+    that time. Slices behind it are open: no window takes them yet, so nothing is kept over them."""
 
-    def write_program(windows: Any, directory: Any, eager: Any, program: Any) -> Any:
-        n = 0
+    def write_program(windows: Any, upto: Any, directory: Any, rows: Any, eager: Any, program: Any) -> Any:
+        n, firsts = 0, rows[:, FIRST]
         for w in range(windows.shape[0]):
             k, p, q = windows[w, OWNER], windows[w, FROM], windows[w, UPTO]
             if eager and q - p > 2:
-                lo, hi = directory[k, LO], directory[k, HI]
-                clean = max(directory[k, CLEAN], lo)
-                if clean < hi:
+                lo, clean = directory[k, LO], max(directory[k, CLEAN], directory[k, LO])
+                if clean < q:
+                    hi = closed(firsts, directory, k, q, upto)
                     program[n, 0] = REPAIR
                     program[n, 1] = directory[k, BASE]
                     program[n, 2] = directory[k, CAPACITY]
@@ -612,6 +612,13 @@ def ask() -> Any:
         return n
 
     return compiled(write_program)
+
+
+def closed(firsts: Any, directory: Any, k: Any, q: Any, upto: Any) -> Any:
+    """How far a key's run was cut off by that time: all but the last slice that began before it, q at least. Only late
+    events can change these."""
+    base = directory[k, BASE]
+    return max(q, position(firsts, base + q, base + directory[k, HI], upto) - base - (upto != NEVER))
 
 
 @cache
