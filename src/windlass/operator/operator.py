@@ -461,7 +461,7 @@ class Operator:
         also what sharing costs and what other plans would."""
         texts = []
         for branch in self._branches:
-            text = branch.plan.explain()
+            text = branch.plan.explain(branch.engine.choice if branch.engine is not None else None)
             if branch.since != LONG_AGO:
                 text = f"added at {self._shown(branch.since)}: " + text
             texts.append(text)

@@ -18,6 +18,7 @@ from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.sharing import carriers, view
 from windlass.aggregates.values import ValueType
 from windlass.errors import InvalidArgument
+from windlass.operator.choice import Choice
 from windlass.operator.query import Query
 from windlass.slicing import edges
 from windlass.slicing.cutty import COUNT, TIME
@@ -247,6 +248,16 @@ class Plan:
         """What answers windows, to begin with."""
         return "fiba" if self.store == "fiba" and self.general else "eager" if self.eager else "lazy"
 
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether a window may have so many slices that how deep late ones fall among them matters."""
+        if not self.general or self.in_order:
+            return False
+        bounds = [b for b in (self.findings[i].bound for i in self.periodic) if isinstance(b, Periodic) and b.period]
+        both = edges.together(edges.begins(bounds), edges.ends(bounds))
+        rate = sum(1 / p for _, p, _ in both.tolist() if p)
+        return any(b.step * max(1, b.ends) * rate > _WIDE for b in bounds)
+
     def combine_rates(self) -> tuple[float, float]:
         """⊕ a time unit to answer windows from slices, lazily and from blocks, if events are everywhere."""
         bounds = [b for b in (self.findings[i].bound for i in self.periodic) if isinstance(b, Periodic) and b.period]
@@ -265,7 +276,8 @@ class Plan:
 
     # ------------------------------------------------------------------ explain
 
-    def explain(self) -> str:
+    def explain(self, choice: Choice | None = None) -> str:
+        """In words; with the choice of a running engine, what that has learned."""
         if self.removed:
             left = Plan(
                 [q for q in self.queries if q.name not in self.removed],
@@ -275,7 +287,7 @@ class Plan:
                 self.keyed,
                 self.technique,
             )
-            return left.explain()
+            return left.explain(choice)
         q, f, k = len(self.queries), len(self.findings), len(self.kept)
         wanted = sum(len(query.aggregates) for query in self.queries)
         lines = [
@@ -295,7 +307,14 @@ class Plan:
                     )
         lazy, eager = self.combine_rates()
         shown = f" (⊕ to answer, relative: lazy {lazy / eager:.1f}, eager 1)" if eager else ""
-        lines.append(f"  store      {'eager: blocks of slices' if self.eager else 'lazy: slices in order'}{shown}")
+        store = self.chosen if choice is None else choice.store
+        if choice is not None and choice.explain():
+            shown = f" (relative: {choice.explain()})"
+        elif self.store == "fiba":
+            shown = " (slices come in order here: FiBA is for general slicing)" if not self.general else ""
+        elif self.store == "auto" and self.is_wide:
+            shown += "; another if late events fall so that it pays"
+        lines.append(f"  store      {_STORES[store]}{shown}")
         lines += ["  windows"]
         for i, finding in enumerate(self.findings):
             names = [q.name for q, at in zip(self.queries, self.finding_of, strict=True) if at == i]
@@ -359,6 +378,12 @@ def sharing(queries: Iterable[Query], in_order: bool) -> list[list[Query]]:
     return list(groups.values())
 
 
+_STORES = {
+    "lazy": "lazy: slices in order",
+    "eager": "eager: blocks of slices",
+    "fiba": "fiba: a finger B-tree over the slices of each key",
+}
+_WIDE = 128  # slices
 _LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within 64 bits
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from windlass.aggregates.monoid import Columns
 from windlass.operator import revisions
+from windlass.operator.choice import EAGER, FIBA, Choice
 from windlass.operator.emitted import (
     ALIVE,
     END,
@@ -35,14 +36,14 @@ from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges, general, instructions
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.forest import Forest
-from windlass.slicing.slices import BASE, FIRST, HI, LO, Slices
+from windlass.slicing.slices import BASE, CLEAN, FIRST, HI, LO, Slices
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
 
 _MANY = 4096  # keys from which on looking at all of them is work
-_PART = 1 << 14  # windows whose program stays in the cache
+_ROOM = _PART = 1 << 14  # windows whose program stays in the cache
 
 
 class Sliced:
@@ -51,7 +52,8 @@ class Sliced:
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
         self.plan, self.lifts, self.lateness, self.has_sequence = plan, list(lifts), lateness, has_sequence
         self.slices, self.forest = Slices(), Forest()
-        self.store = plan.chosen  # what answers windows now
+        self.choice = Choice(plan.chosen, plan.store == "auto" and plan.is_wide)
+        self.windows = self.scanned = 0  # answered since the last watermark, and their slices
         self.specs = plan.specs()
         self.periodic = plan.periodic
         self.bounds = [b for i in self.periodic if isinstance(b := plan.findings[i].bound, Periodic)]
@@ -60,7 +62,7 @@ class Sliced:
         self._find_edges()
         self.watermark = LONG_AGO
         self.epoch = 1
-        self.room = 1 << 14  # windows that are expected to be due; what is not needed is not touched, so it takes no memory
+        self.room = _ROOM  # windows that are expected to be due
         self.cells = 1024  # slices that a batch is expected to be cut into
         self.kept_from, self.evict_at = LONG_AGO, 0
         self.keys = 0
@@ -240,7 +242,7 @@ class Sliced:
         """The rows that come out at this watermark."""
         before = self.watermark
         again = np.zeros(len(self.latest), np.bool_)
-        parts = []
+        parts, late = [], np.empty((0, 7), np.int64)
         if self.pending:
             known_from = self.earliest.copy()
             cuts = []
@@ -251,15 +253,17 @@ class Sliced:
                 if some:
                     refusals = np.concatenate([refused for _, refused in some], axis=1)
                     cuts.append(self._fold_late(Tuples.concat([events for events, _ in some]), refusals))
-            cut = np.concatenate(cuts)
+            late = np.concatenate(cuts)
             self.pending = []
-            self.forest.touch(cut[:, general.KEY], cut[:, general.EARLIEST], self.slices)
-            again[cut[:, general.KEY]] = True
-            parts.append(self._altered(before, cut, known_from))
+            self.forest.touch(late[:, general.KEY], late[:, general.EARLIEST], self.slices)
+            again[late[:, general.KEY]] = True
+            parts.append(self._altered(before, late, known_from))
         upto = NEVER if over else watermark
         parts.append(self._due(before, upto))
         parts += [self._sessions(i, gap, before, upto, again) for i, gap in self.sessions]
         rows = Rows.concat(parts)
+        if self.choice.learns:
+            self._learn(before, late)
         self.watermark = max(before, watermark)
         self.epoch += 1
         if not over:
@@ -276,7 +280,7 @@ class Sliced:
             after[d, ~self.started[d]] = LONG_AGO if before == LONG_AGO else before - self.lateness
             until[d, ~final] = LONG_AGO
             self.started[d] = final
-        found = self._enumerate(chosen, after, until, look=False)
+        found = self._enumerate(chosen, after, until, np.empty((0, 7), np.int64))
         return self._rows(found, np.zeros(len(found), np.int64), upto)
 
     def _altered(self, before: int, cut: Array, known_from: Array) -> Rows:
@@ -294,7 +298,7 @@ class Sliced:
         if empty.any():  # a key's first event is earlier now: so are its first empty windows
             after[empty] = np.where(some, before - self.lateness, after[empty])
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
-        found = self._enumerate(np.arange(len(self.specs)), after, upto, look=True)
+        found = self._enumerate(np.arange(len(self.specs)), after, upto, cut)
         # An empty window was there if it starts no earlier than the first one that held an event.
         known = found[:, general.KNOWN] == 1
         altered = found[:, general.ALTERED] == 1
@@ -320,16 +324,19 @@ class Sliced:
         finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]]
         return np.column_stack([finding, found[:, [general.OWNER, general.LOW, general.HIGH]]])
 
-    def _enumerate(self, chosen: Array, after: Array, upto: Array, look: bool) -> Array:
+    def _enumerate(self, chosen: Array, after: Array, upto: Array, late: Array) -> Array:
         if not len(chosen):
             return np.empty((0, 8), np.int64)
         s = self.slices
         out = np.empty((self.room, 8), np.int64, "F")
         specs = self.specs[chosen]
-        arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
+        late = late[np.lexsort((late[:, general.EARLIEST], late[:, general.KEY]))]
+        starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1 if len(late) else 0))
+        times = np.ascontiguousarray(late[:, general.EARLIEST])
+        arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, times, starts, s.directory, s.rows)
         n = int(general.due()(*arguments, out))
+        self.room = max(_ROOM, 2 * n)  # so that the next time needs one pass; far more would be slow to get
         if n > len(out):
-            self.room = 2 * n  # so that the next time needs one pass
             out = np.empty((n, 8), np.int64, "F")
             general.due()(*arguments, out)
         out[:n, general.WINDOW] = chosen[out[:n, general.WINDOW]]
@@ -346,10 +353,15 @@ class Sliced:
         """The partials of windows that end up to a time."""
         s = self.slices
         answers = [lift.monoid.allocate(len(found)) for lift in self.lifts]
-        if self.store == "fiba":
+        if self.choice.learns:
+            self.windows += len(found)
+            self.scanned += int((found[:, general.UPTO] - found[:, general.FROM]).sum())
+        if self.choice.store == FIBA:
             self._ask_trees(found, upto, answers)
             return answers
-        eager = self.store == "eager"
+        eager = self.choice.store == EAGER
+        for lift in self.lifts:
+            lift.eager = eager
         program = np.empty((min(len(found), _PART) * (2 if eager else 1), instructions.WIDTH), np.int64)
         for i in range(0, len(found), _PART):
             n = int(general.ask()(found[i : i + _PART], upto, s.directory, s.rows, eager, program))
@@ -357,8 +369,21 @@ class Sliced:
                 lift.run(program[:n], None, s, tuple(column[i : i + _PART] for column in partials))
         return answers
 
+    def _learn(self, before: int, late: Array) -> None:
+        """Let another store take over if the one there is does not suit what came."""
+        s = self.slices
+        behind = int(general.behind()(late, before, s.directory, s.rows)) if len(late) else 0
+        if self.choice.note(self.windows, self.scanned, len(late), behind):
+            self.forest.clear()
+            s.directory[:, CLEAN] = 0
+            for lift in self.lifts:
+                lift.nodes = lift.monoid.allocate(0)
+        self.windows = self.scanned = 0
+
     def _ask_trees(self, found: Array, upto: int, answers: list[Columns]) -> None:
         s, done = self.slices, 0
+        if not len(found):
+            return
         program, pieces = self.forest.prepare(found, upto, s)
         for lift in self.lifts:
             lift.combine(program, pieces, self.forest.rows, s, ())
@@ -375,11 +400,8 @@ class Sliced:
             shape = (len(every), len(self.latest) if self.empty.any() else 1)
             bounds = np.full(shape, self.watermark, np.int64), np.full(shape, NEVER, np.int64)
             s = self.slices
-            n = int(
-                general.due()(
-                    self.specs, *bounds, self.earliest, self.latest, self.epoch, False, s.directory, s.rows, nothing
-                )
-            )
+            seen = (self.earliest, self.latest, self.epoch, np.empty(0, np.int64), np.empty(0, np.int64))
+            n = int(general.due()(self.specs, *bounds, *seen, s.directory, s.rows, nothing))
         again = np.zeros(len(self.latest), np.bool_)
         for _, gap in self.sessions:
             s = self.slices
@@ -442,7 +464,7 @@ class Sliced:
         )
         for lift in self.lifts:
             lift.run(program[:n], None, s, ())
-        if self.store == "fiba":
+        if self.choice.store == FIBA:
             left = np.maximum(together - (before - s.directory[:, HI]) - keep, 0)
             keys = np.repeat(np.arange(len(keep)), left)
             at = np.arange(len(keys)) - np.repeat(np.cumsum(left) - left, left) + (s.directory[:, BASE] + keep)[keys]

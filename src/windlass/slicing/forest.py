@@ -8,11 +8,11 @@ A slice that comes, or changes, deep in the past is repaired in its leaf and the
 nearer end, where [blocks](blocks.py) combine everything behind it again. A window is a range query: O(log n) pieces,
 which are slots and nodes (FiBA 4). Nothing asks for all slices at once, so the spines keep no aggregates here.
 
-All trees have their nodes from one pool. A tree is planted when a window of many slices is asked for, and has the slices
-that such windows are made of: slices behind the watermark, which only late events can change. It is told which ones
-these touched, and looks again when it is asked: of the entries of the tree that lie between a slice's first and last
-event there must be one, with its slot. Entries never move in time, though slices grow: a slice grows into times where
-no other one is.
+All trees have their nodes from one pool. A tree is planted when a window of many slices is asked for, and has the
+slices that such windows are made of: slices behind the watermark, which only late events can change. It is told which
+ones these touched, and looks again when it is asked: of the entries of the tree that lie between a slice's first and
+last event there must be one, with its slot. Entries never move in time, though slices grow: a slice grows into times
+where no other one is.
 
 What a tree does is a program, like everything that happens to slices: COMBINE, for a node or for a window.
 """
@@ -97,7 +97,7 @@ class Forest:
     @property
     def rows(self) -> int:
         """For how many nodes there is room."""
-        return len(self.nodes) // words.stride_of(MIN_ARITY)
+        return int(len(self.nodes) // words.stride_of(MIN_ARITY))
 
     def touch(self, keys: Integers, times: Integers, slices: Slices) -> None:
         """Slices of these keys that hold these times came or changed late."""
@@ -140,8 +140,8 @@ class Forest:
             self.waits = _trim()(self._wood(slices), self.waits, np.empty(slices.slots + 1, np.int64))
 
     def prepare(self, windows: Integers, upto: int, slices: Slices) -> tuple[Integers, Integers]:
-        """All trees that these windows need, which end up to that time. Returns the program that combines nodes, and its
-        pieces."""
+        """All trees that these windows need, which end up to that time. Returns the program that combines nodes, and
+        its pieces."""
         self._tend(slices)
         done, room = 0, _room(1, slices)
         while done < len(windows):
