@@ -214,6 +214,7 @@ def stream_through(
             store._evict_through(int(store.times()[len(store) - window - 1]))
         elif span and newest >= LEAST + span:
             store._evict_through(newest - span)
+    store._settle()
     # Parts are answered on the tree as it was: none of the chunk's own events may have gone.
     begin, most = 0, min(CHUNK, window) if window >= _SMALL or (window and lasts) else CHUNK
     while begin < len(times):
@@ -260,7 +261,7 @@ def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:
     """One for the window, and one for each part of it."""
     while len(store._scratch) <= number:
         store._scratch.append(Scratch(store, CHUNK, CHUNK))
-    scratch = store._scratch[number]
+    scratch: Scratch = store._scratch[number]
     if not scratch.serves(store, n, zone):
         scratch = store._scratch[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
     return scratch
