@@ -48,13 +48,15 @@ class Lift:
         events = self.events(tuples) if tuples is not None else self.no_events
         programs.run(self.monoid, program, events, slices.rows, self.pool, self.nodes, outside or self.no_answers)
 
-    def combine(self, program: Array, pieces: Array, nodes: int, slices: Slices, outside: Columns) -> None:
-        """Run a forest's program over these pieces, with room for so many nodes."""
+    def run_pieces(
+        self, program: Array, tuples: Tuples | None, pieces: Array, slots: int, nodes: int, outside: Columns
+    ) -> None:
+        """Run a program that combines pieces: of so many slots, and so many nodes of trees."""
         if self.retired:
             return
-        self.reserve(slices)
-        self.nodes = _grown(self.monoid, self.nodes, nodes)
-        programs.run(self.monoid, program, self.no_events, pieces, self.pool, self.nodes, outside or self.no_answers)
+        self.pool, self.nodes = _grown(self.monoid, self.pool, slots), _grown(self.monoid, self.nodes, nodes)
+        events = self.events(tuples) if tuples is not None else self.no_events
+        programs.run(self.monoid, program, events, pieces, self.pool, self.nodes, outside or self.no_answers)
 
     @cached_property
     def no_events(self) -> Events:

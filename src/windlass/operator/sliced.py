@@ -386,11 +386,11 @@ class Sliced:
             return
         program, pieces = self.forest.prepare(found, upto, s)
         for lift in self.lifts:
-            lift.combine(program, pieces, self.forest.rows, s, ())
+            lift.run_pieces(program, None, pieces, s.slots, self.forest.rows, ())
         while done < len(found):
             done, program, pieces = self.forest.ask(found, done, s)
             for lift, partials in zip(self.lifts, answers, strict=True):
-                lift.combine(program, pieces, self.forest.rows, s, partials)
+                lift.run_pieces(program, None, pieces, s.slots, self.forest.rows, partials)
 
     def open_windows(self) -> int:
         """How many windows hold events and are not complete."""

@@ -109,7 +109,9 @@ def live_step(tree: Any, times: Any, slots: Any) -> Any:
 
 @cache
 def machine_code(step: Function) -> Function:
-    return compiled(step)
+    """A step, compiled; these have no function of a user's that may not be, so nothing has to be explained."""
+    made: Function = compiled(step).dispatcher
+    return made
 
 
 # ---------------------------------------------------------------------- second steps, for one aggregate

@@ -49,6 +49,7 @@ class Memory(Bound):
     _free: Integers
     _aggregates: Columns
     _arena: Integers  # what a change needs, see `changing.carve`
+    _fits: int  # how many events it is long enough for
     _kernels: dict[Any, Function]
     _scratch: list[Any]  # of streams
     _is_settled: bool  # nodes that an eviction marked are repaired when the tree is asked
@@ -81,7 +82,7 @@ class Memory(Bound):
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
-        self._scratch, self._kernels, self._arena = [], {}, np.empty(0, np.int64)
+        self._scratch, self._kernels = [], {}
         self._running = monoid.allocate(0)
         self._header = np.zeros(1, np.int64)
         self._allocate_tree(max(SMALLEST, capacity))
@@ -96,7 +97,7 @@ class Memory(Bound):
         self._aggregates = self._bound.allocate(rows)
         nodes.prepare(self._head, self.min_arity, int(self.fingers))
         nodes.clear(self._tree)
-        self._is_settled = True
+        self._fits, self._is_settled = -1, True
 
     def _reserve(self, capacity: int) -> None:
         """More room: the tree stays as it is, in longer arrays."""
@@ -105,12 +106,14 @@ class Memory(Bound):
         self._free = _longer(self._free, capacity)
         self._ring = tuple(map(_copied, self._ring, self._bound.allocate(capacity)))
         self._aggregates = tuple(map(_copied, self._aggregates, self._bound.allocate(rows)))
-        self._capacity = capacity
+        self._capacity, self._fits = capacity, -1
 
     def _shrink(self) -> None:
         """Give memory back where less than a quarter of it is used."""
+        if len(self) > self._capacity >> 2:
+            return
         least = max(SMALLEST, self._reserved)
-        if len(self) <= self._capacity // 4 and self._capacity // 2 >= least:
+        if self._capacity // 2 >= least:
             columns, times = self.live()
             self.lay_out(columns, times, max(2 * len(self), least))
 
@@ -152,10 +155,10 @@ class Memory(Bound):
 
     def _room(self, n: int) -> Integers:
         """An arena for a change of n events."""
-        arena = self._arena
-        if len(arena) < room_of(n, self.min_arity, self.rows):
-            arena = self._arena = np.empty(room_of(2 * n, self.min_arity, self.rows), np.int64)
-        return arena
+        if n > self._fits:
+            self._fits = max(2 * n, 256)
+            self._arena = np.empty(room_of(self._fits, self.min_arity, self.rows), np.int64)
+        return self._arena
 
     def _settle(self) -> None:
         """Repair what evictions have left."""

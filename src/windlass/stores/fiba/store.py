@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,13 @@ from windlass.stores.fiba.changing import (
     whole_step,
 )
 from windlass.stores.fiba.memory import Memory, arity_of
+from windlass.stores.fiba.nodes import SIZE
 from windlass.stores.fiba.streaming import stream_through
 from windlass.stores.fiba.times import GREATEST, LEAST, Times, time_of, times_of
 from windlass.stores.journal import Journal
 from windlass.stores.layout import Integers
 
 DEFAULT_ARITY = 16
-_AS_IT_IS: AbstractContextManager[None] = nullcontext()
 _NOTHING: Events = ((), np.zeros(0, np.bool_), 0)
 _AS_THEY_ARE = np.zeros(0, np.int64)
 
@@ -145,11 +144,18 @@ class BTree(Memory):
     def bulk_insert(self, times: Any, values: Any) -> None:
         """Insert many events, in any order: sorted once, in one pass over the tree, each node repaired once."""
         ts = times_of(times)
-        with self._unless_compiled():
-            events, _ = self._read(values)
-            _check_lengths(ts, events)
-            if len(ts):
-                self._insert(ts, events, _AS_THEY_ARE)
+        self._usable()
+        if self._is_compiled():  # by itself: small batches would spend more time on contexts than on events
+            self._bulk_insert(ts, values)
+        else:
+            with self._all_or_nothing(bulk=True):
+                self._bulk_insert(ts, values)
+
+    def _bulk_insert(self, ts: Times, values: Any) -> None:
+        events, _ = self._read(values)
+        _check_lengths(ts, events)
+        if len(ts):
+            self._insert(ts, events, _AS_THEY_ARE)
 
     def bulk_evict(self, up_to: Any) -> int:
         """Remove every event before a time; returns how many there were."""
@@ -157,15 +163,14 @@ class BTree(Memory):
         t = time_of(up_to)
         if len(self) == 0 or t == LEAST:
             return 0
-        with self._unless_compiled(bulk=False):
+        if self._is_compiled():
+            return self._evict_through(t - 1)
+        with self._all_or_nothing():
             return self._evict_through(t - 1)
 
-    def _unless_compiled(self, bulk: bool = True) -> AbstractContextManager[None]:
-        """All or nothing. Where it is compiled and bound there is nothing to take back, and finding out costs time."""
-        self._usable()
-        if self._monoid is not None and self._monoid.is_compiled:
-            return _AS_IT_IS
-        return self._all_or_nothing(bulk)
+    def _is_compiled(self) -> bool:
+        """Bound and compiled: then there is nothing that could be taken back."""
+        return self._monoid is not None and self._monoid.is_compiled
 
     def stream(
         self, times: Any, values: Any, window: int | None = None, *, span: Any = None, last: Sequence[Any] = ()
@@ -185,7 +190,10 @@ class BTree(Memory):
         if span is not None and any(part > length for part in parts):
             raise InvalidArgument(f"a part of the window cannot be longer than its span of {span!r}; got {list(last)}")
         ts = times_of(times)
-        with self._unless_compiled():
+        self._usable()
+        if self._is_compiled():
+            return self._stream(ts, values, size, length, parts)
+        with self._all_or_nothing(bulk=True):
             return self._stream(ts, values, size, length, parts)
 
     def _stream(self, ts: Times, values: Any, size: int, length: int, parts: list[int]) -> Any:
@@ -202,8 +210,9 @@ class BTree(Memory):
 
     def _insert(self, ts: Times, events: Events, order: Integers) -> None:
         n = len(ts)
-        if len(self) + n > self._capacity:
-            self._reserve(max(len(self) + n, 2 * self._capacity, SMALLEST))
+        size = n + int(self._head[SIZE])
+        if size > self._capacity:
+            self._reserve(max(size, 2 * self._capacity, SMALLEST))
         if self._change(insert_step, ts, n, events, order) < 0:
             order = np.argsort(ts, kind="stable")
             self._insert(ts[order], events, order)
