@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from windlass import Landmark, Operator, Query, Session, Sliding, Tumbling, agg
 from windlass.aggregates.counting import counted
 from windlass.operator.sliced import Sliced
-from windlass.slicing import forest
+from windlass.slicing import forest, tending
 from windlass.slicing.slices import BASE, FIRST, HI, LAST, LO, SLOT
 from windlass.stores.fiba import nodes as words
 
@@ -43,7 +43,7 @@ def check(state: Sliced) -> int:
     """Assert what must hold of all trees, once they are settled; returns how many there are."""
     trees, s = state.forest, state.slices
     trees.prepare(np.empty((0, 8), np.int64), 0, s)
-    stride, used = words.stride_of(forest.MIN_ARITY), []
+    stride, used = words.stride_of(tending.MIN_ARITY), []
     node = int(trees.heads[0, words.FREE_NODE])
     while node != words.NONE:
         used.append(node)
@@ -52,7 +52,7 @@ def check(state: Sliced) -> int:
     for k in planted:
         head = trees.heads[trees.tree_of[k]]
         run = s.rows[s.directory[k, BASE] + s.directory[k, LO] : s.directory[k, BASE] + s.directory[k, HI]]
-        run = run[run[:, FIRST] <= head[forest._LAST]]
+        run = run[run[:, FIRST] <= head[tending.COVERED]]
         entries = list(_entries(trees, head, int(head[words.ROOT]), int(head[words.HEIGHT]), used))
         assert len(entries) == head[words.SIZE] == len(run)
         assert [slot for _, slot in entries] == run[:, SLOT].tolist()
@@ -65,8 +65,8 @@ def _entries(trees: Any, head: Any, node: int, level: int, used: list[int]) -> A
     used.append(node)
     n = int(trees.nodes[node + words.ENTRIES])
     assert int(trees.nodes[node + words.MARK]) == words.CLEAN
-    least = 1 if node == head[words.ROOT] else forest.MIN_ARITY - 1
-    assert least <= n < 2 * forest.MIN_ARITY
+    least = 1 if node == head[words.ROOT] else tending.MIN_ARITY - 1
+    assert least <= n < 2 * tending.MIN_ARITY
     slots, children = node + words.slots_of(head), node + words.children_of(head)
     for i in range(n + 1):
         if level > 0:
@@ -107,14 +107,14 @@ def filled(slices: int, lateness: int, aggregate: Any, store: Any) -> Operator:
 
 @pytest.mark.parametrize("depth", [1, 10, 100, 1000, 4000])
 def test_a_late_slice_costs_the_logarithm_of_its_depth_and_a_window_that_of_its_slices(depth: int) -> None:
-    slices, most = 4096, 4 * forest.MIN_ARITY
+    slices, most = 4096, 4 * tending.MIN_ARITY
     aggregate, calls = counted(agg.max("x"))
     operator = filled(slices, slices, aggregate, "fiba")
     calls.reset()
     operator.process({"ts": [slices - depth], "x": [9]})
     assert len(operator.advance(slices)) == 2
-    levels = np.ceil(np.log(min(depth, slices - depth) + 1) / np.log(forest.MIN_ARITY)) + 1
-    whole = 2 * (np.ceil(np.log(slices) / np.log(forest.MIN_ARITY)) + 1)
+    levels = np.ceil(np.log(min(depth, slices - depth) + 1) / np.log(tending.MIN_ARITY)) + 1
+    whole = 2 * (np.ceil(np.log(slices) / np.log(tending.MIN_ARITY)) + 1)
     assert calls.combine <= 1 + most * levels + most * whole
     eager_aggregate, eager = counted(agg.max("x"))
     blocks = filled(slices, slices, eager_aggregate, "eager")
@@ -149,5 +149,5 @@ def test_trees_end_with_their_slices() -> None:
         operator.process({"ts": ts, "k": ts % 3 + 10 * (i // 20), "x": ts})
         operator.advance(100 * i + 80)
         assert check(sliced(operator)) <= 6
-    assert sliced(operator).forest.heads[0, forest._TREES] <= 8
+    assert sliced(operator).forest.heads[0, tending.TREES] <= 8
     assert sliced(operator).forest.rows < 1000

@@ -4,7 +4,7 @@ An event is put into its key's tree, what leaves the window is evicted, and the 
 left finger, the root, the right finger. All that is integers. What it means for partials comes out as instructions, in
 the order of the events, which each aggregate then runs:
 
-    FOLD     the event into its slot            COMBINE  every node that has to be repaired            COMBINE  the answer
+    FOLD     the event into its slot        COMBINE  every node that has to be repaired        COMBINE  the answer
 
 Nodes and slots of all trees come from one pool, so a key costs its own times and one head.
 """
