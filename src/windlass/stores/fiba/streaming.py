@@ -228,11 +228,11 @@ def stream_through(
             zone = machine_code(older_step)(store._tree, newest_then - span)
         if size + n > store.capacity:
             store._reserve(max(size + n, 2 * store.capacity))
-        missed = [
-            part
-            for part in enumerate(lasts)
-            if not _part(store, times, events, (begin, n), zone if window else 0, newest, part)
-        ]
+        missed = []
+        if lasts:
+            chunk, evicted = (begin, n), zone if window else 0
+            parts = enumerate(lasts)
+            missed = [part for part in parts if not _part(store, times, events, chunk, evicted, newest, part)]
         if missed and n > 1:  # of times that may go: event by event
             most = 1
             continue

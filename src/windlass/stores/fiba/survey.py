@@ -51,15 +51,16 @@ DIGITS = 10  # bits
 
 def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) -> Any:
     """Events begin … begin + n - 1 by time, stable: their places, in `order`. Sorted by digits, least first."""
-    least = greatest = at(times, begin)
     ascending = True
+    for k in range(begin + 1, begin + n):
+        ascending &= at(times, k - 1) <= at(times, k)
     for k in range(n):
-        t = at(times, begin + k)
-        ascending &= k == 0 or at(times, begin + k - 1) <= t
-        least, greatest = min(least, t), max(greatest, t)
         put(order, k, begin + k)
     if ascending:
         return True
+    least = greatest = at(times, begin)
+    for k in range(begin + 1, begin + n):
+        least, greatest = min(least, at(times, k)), max(greatest, at(times, k))
     span, shift = unsigned(greatest - least), 0
     flipped = False
     while shift < 64 and span >> unsigned(shift) != 0:
