@@ -330,12 +330,14 @@ class Sliced:
         s = self.slices
         out = np.empty((self.room, 8), np.int64, "F")
         specs = self.specs[chosen]
-        late = late[np.lexsort((late[:, general.EARLIEST], late[:, general.KEY]))]
-        starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1 if len(late) else 0))
-        times = np.ascontiguousarray(late[:, general.EARLIEST])
+        times = starts = np.empty(0, np.int64)
+        if len(late):
+            late = late[np.lexsort((late[:, general.EARLIEST], late[:, general.KEY]))]
+            starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1))
+            times = np.ascontiguousarray(late[:, general.EARLIEST])
         arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, times, starts, s.directory, s.rows)
         n = int(general.due()(*arguments, out))
-        self.room = max(_ROOM, 2 * n)  # so that the next time needs one pass; far more would be slow to get
+        self.room = max(_ROOM, 2 * n, self.room // 2)  # so that the next time needs one pass; far more is slow to get
         if n > len(out):
             out = np.empty((n, 8), np.int64, "F")
             general.due()(*arguments, out)
