@@ -51,6 +51,7 @@ class Forest:
         self.waiting: Integers = np.empty(2, np.int64)  # trees that are not settled
         self.waits = 0
         self.repairs: Integers = np.empty(0, np.int64)
+        self.freed: Integers = np.empty(0, np.int64)  # slots that a tree gives up: they are the slices' own
         self.touched: list[Integers] = []  # (key, time) of slices that came or changed
         self.count = 0
 
@@ -78,13 +79,20 @@ class Forest:
             self.heads, self.waiting = heads, _longer(self.waiting, 2 * trees)
         return self.tree_of, self.heads, self.nodes, self.waiting, slices.directory, slices.rows
 
+    def _room(self, n: int, slices: Slices) -> tuple[Any, ...]:
+        """Arrays to let n slices into a tree, and for what it gives up."""
+        if len(self.freed) <= slices.slots:
+            self.freed = np.empty(2 * slices.slots + 1, np.int64)
+        items = tuple(np.empty(n + LEVELS, np.int64) for _ in range(4))
+        return items, tuple(np.empty(n + 4 * MIN_ARITY, np.int64) for _ in range(3)), self.freed
+
     def _grow(self) -> None:
         self.nodes = _longer(self.nodes, 2 * len(self.nodes))
 
     def _tend(self, slices: Slices) -> None:
         """Let the trees have the slices that were touched."""
         touched, self.touched, self.count = self.touched, [], 0
-        items, gathered, freed = _room(1, slices)
+        items, gathered, freed = self._room(1, slices)
         for part in touched:
             done = 0
             while True:
@@ -97,19 +105,19 @@ class Forest:
     def trim(self, slices: Slices) -> None:
         """Slices were evicted: so are their entries, before others come in their place."""
         if self.heads[0, TREES] > 1:
-            self.waits = tending.trim()(self._wood(slices), self.waits, np.empty(slices.slots + 1, np.int64))
+            self.waits = tending.trim()(self._wood(slices), self.waits, self._room(1, slices)[2])
 
     def prepare(self, windows: Integers, upto: int, slices: Slices) -> tuple[Integers, Integers]:
         """All trees that these windows need, which end up to that time. Returns the program that combines nodes, and
         its pieces."""
         self._tend(slices)
-        done, room = 0, _room(1, slices)
+        done, room = 0, self._room(1, slices)
         while done < len(windows):
             done, self.waits, missing, n = tending.extend()(
                 windows, done, upto, self._wood(slices), self.waits, FEW, *room
             )
             if missing == ITEMS:
-                room = _room(2 * n, slices)
+                room = self._room(2 * n, slices)
             elif missing == NODES:
                 self._grow()
         if len(self.repairs) < 2 * self.rows:
@@ -134,10 +142,3 @@ def _longer(array: Integers, length: int) -> Integers:
     longer = np.zeros(length, np.int64)
     longer[: len(array)] = array
     return longer
-
-
-def _room(n: int, slices: Slices) -> tuple[Any, ...]:
-    """Arrays to let n slices into a tree, and for slots that it gives up: they are the slices' own."""
-    items = tuple(np.empty(n + LEVELS, np.int64) for _ in range(4))
-    gathered = tuple(np.empty(n + 4 * MIN_ARITY, np.int64) for _ in range(3))
-    return items, gathered, np.empty(max(n, slices.slots) + 1, np.int64)
