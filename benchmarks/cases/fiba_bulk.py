@@ -42,7 +42,7 @@ def _panel(distance: int) -> str:
 def _cpp(window: int, distance: int, size: int, rounds: int) -> float | None:
     def arguments(n: int) -> list[str]:
         n += -n % size
-        return ["nbfinger8", "sum", str(window), str(distance), str(size), str(window + n)]
+        return ["bfinger8", "sum", str(window), str(distance), str(size), str(window + n)]
 
     return fiba.cpp_rate("bulk_evict_insert_benchmark_driver", arguments, rounds)
 
