@@ -18,7 +18,16 @@ from typing import TypeVar
 from benchmarks.workloads import SEED
 
 STORES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
-FIBA = ("fiba_distance", "fiba_in_order", "fiba_latency", "fiba_sharing", "fiba_real", "fiba_coarse", "fiba_bulk")
+FIBA = (
+    "fiba_distance",
+    "fiba_in_order",
+    "fiba_latency",
+    "fiba_sharing",
+    "fiba_real",
+    "fiba_coarse",
+    "fiba_bulk",
+    "fiba_operator",
+)
 SLICING = (
     "slicing_in_order",
     "slicing_disorder",

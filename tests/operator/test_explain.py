@@ -113,7 +113,7 @@ def test_many_queries_are_told_in_short() -> None:
     assert "q0, q1, q2, q3 and 36 more" in text
 
 
-@pytest.mark.parametrize("store", ["lazy", "eager"])
+@pytest.mark.parametrize("store", ["lazy", "eager", "fiba"])
 def test_the_store_that_was_asked_for(store: str) -> None:
     assert line(explained(GRID, store=store), "store").startswith(store)
 
@@ -121,6 +121,12 @@ def test_the_store_that_was_asked_for(store: str) -> None:
 def test_the_store_that_pays() -> None:
     assert line(explained(Query("q", Tumbling(10), agg.sum("x"))), "store").startswith("lazy")
     assert line(explained(Query("q", Sliding(100_000, 1), agg.sum("x"))), "store").startswith("eager")
+
+
+def test_where_slices_come_in_order_there_are_no_trees() -> None:
+    for asked, options in ((GRID, {"order": "in-order"}), (COUNT, {})):
+        told = line(explained(asked, store="fiba", **options), "store")
+        assert told.startswith("eager") and "FiBA is for general slicing" in told
 
 
 def test_before_and_after_the_first_batch_and_with_other_queries() -> None:

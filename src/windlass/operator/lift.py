@@ -52,6 +52,16 @@ class Lift:
         outside = outside or self.no_answers
         programs.run(self.monoid, program, events, slices.rows, self.pool, self.nodes, outside, self.as_tree)
 
+    def run_pieces(
+        self, program: Array, tuples: Tuples | None, pieces: Array, slots: int, nodes: int, outside: Columns
+    ) -> None:
+        """Run a program that combines pieces: of so many slots, and so many nodes of trees."""
+        if self.retired:
+            return
+        self.pool, self.nodes = _grown(self.monoid, self.pool, slots), _grown(self.monoid, self.nodes, nodes)
+        events = self.events(tuples) if tuples is not None else self.no_events
+        programs.run(self.monoid, program, events, pieces, self.pool, self.nodes, outside or self.no_answers)
+
     @cached_property
     def no_events(self) -> Events:
         compiled = self.monoid.is_compiled

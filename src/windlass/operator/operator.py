@@ -66,7 +66,7 @@ class Operator:
         sequence: str | None = None,
         allowed_lateness: Any = 0,
         order: Literal["out-of-order", "in-order"] = "out-of-order",
-        store: Literal["auto", "lazy", "eager"] = "auto",
+        store: Literal["auto", "lazy", "eager", "fiba"] = "auto",
         slicing: Technique = "auto",
         watermarks: Watermarks | None = None,
         key_ttl: Any = None,
@@ -76,8 +76,8 @@ class Operator:
         names = _checked_columns(time, key, sequence)
         if order not in ("out-of-order", "in-order"):
             raise InvalidArgument(f"order is 'out-of-order' or 'in-order', got {order!r}")
-        if store not in ("auto", "lazy", "eager"):
-            raise InvalidArgument(f"store is 'auto', 'lazy' or 'eager', got {store!r}")
+        if store not in ("auto", "lazy", "eager", "fiba"):
+            raise InvalidArgument(f"store is 'auto', 'lazy', 'eager' or 'fiba', got {store!r}")
         if slicing not in TECHNIQUES:
             raise InvalidArgument(f"slicing is one of {', '.join(map(repr, TECHNIQUES))}, got {slicing!r}")
         if slicing != "auto" and order != "in-order":
@@ -456,7 +456,8 @@ class Operator:
 
     def _branch(self, queries: list[Query], since: int = LONG_AGO, technique: str = "auto") -> Branch:
         store = STORES.get(technique, self._store)
-        return Branch(queries, self._in_order, store, bool(self._keys.names), self._slicing, since)
+        learns = self._store == self._technique == "auto" and self._pin is None
+        return Branch(queries, self._in_order, store, bool(self._keys.names), self._slicing, since, learns)
 
     # ------------------------------------------------------------------ trees
 
@@ -546,7 +547,7 @@ class Operator:
         other plans would; with a `rate`, for so many events a second (or in a unit of time)."""
         texts = []
         for branch in self._branches:
-            text = branch.plan.explain()
+            text = branch.plan.explain(branch.engine.choice if branch.engine is not None else None)
             if branch.since != LONG_AGO:
                 text = f"added at {self._shown(branch.since)}: " + text
             texts.append(text)

@@ -25,7 +25,8 @@ import hashlib
 import json
 import struct
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -55,6 +56,7 @@ from windlass.operator.query import Query
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.forest import Forest
 from windlass.slicing.slices import (
     BARRIER,
     BASE,
@@ -90,7 +92,7 @@ _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
 _PACKAGES = ("windlass.operator.", "windlass.slicing.")
-_DETERMINED = (Plan, Answers, Lift, Reader)  # by queries and types; of lifts, slices write the partials
+_DETERMINED = (Plan, Answers, Lift, Reader, Forest)  # by queries, types and slices; of lifts, these write the partials
 _MADE = {cls.__name__: cls for cls in (Tuples, Rows)}  # what comes and goes, so a blank operator has none
 # The columns of slices that an engine uses; the others hold whatever was there.
 _CUTTY, _GENERAL = (FIRST, POS), (START, END, FIRST, LAST, BORN, CHANGED, BARRIER)
@@ -121,6 +123,10 @@ def pack(operator: Operator) -> bytes:
         "state": writer.attributes(operator, _blank(operator, reader, branches)),
         "arrays": writer.described,
     }
+    return _framed(head, writer)
+
+
+def _framed(head: dict[str, Any], writer: _Writer) -> bytes:
     text = json.dumps(head, separators=(",", ":")).encode()
     data = b"".join([MAGIC, struct.pack("<IQ", FORMAT, len(text)), text, *writer.parts])
     return data + hashlib.blake2b(data, digest_size=_DIGEST).digest()
@@ -129,7 +135,7 @@ def pack(operator: Operator) -> bytes:
 def unpack(operator: Operator, data: Any, removed: Iterable[Query] = ()) -> Operator:
     """An operator with the options and queries of this one, in the state of the snapshot."""
     head, body = _opened(data)
-    try:
+    with refusing():
         check_options(head["asked"], asked(operator))
         then = recalled(head["asked"], operator.queries, removed)
         reader = base64.b64decode(head["reader"], validate=True)
@@ -139,11 +145,39 @@ def unpack(operator: Operator, data: Any, removed: Iterable[Query] = ()) -> Oper
         taken = _Taken(head["arrays"], body, other._reader)
         taken.fill(other, head["state"])
         other.change_queries(operator.queries)
-        return other
+    return other
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Whatever reading a state that could not be raises: the snapshot is corrupt."""
+    try:
+        yield
     except CorruptSnapshot:
         raise
     except _IMPOSSIBLE as error:
         raise CorruptSnapshot(f"the snapshot's state is impossible: {type(error).__name__}: {error}") from error
+
+
+def sealed(asked: dict[str, Any], reader: Reader, write: Callable[[_Writer], Any]) -> bytes:
+    """The state of something else that reads events, in the same frame: what was asked, and what `write` says."""
+    writer = _Writer(reader)
+    known = writer.node(write(writer), None)
+    types = base64.b64encode(reader.snapshot()).decode()
+    return _framed({"asked": asked, "reader": types, "state": known, "arrays": writer.described}, writer)
+
+
+def unsealed(data: Any, reader: Reader) -> tuple[Any, bytes, Unsealed]:
+    """What was asked, the reader's state, and the rest."""
+    head, body = _opened(data)
+    taken = Unsealed(head["arrays"], body, reader)
+    taken.state = head["state"]
+    return head["asked"], base64.b64decode(head["reader"], validate=True), taken
+
+
+def digests(aggregate: Any) -> list[str | None]:
+    """Of an aggregate's own functions."""
+    return [_digest(aggregate.definition or None)]
 
 
 def unpickled(
@@ -707,6 +741,16 @@ class _Taken:
 
     def table(self, number: int) -> pa.Table:
         return pa.ipc.open_stream(pa.py_buffer(bytes(self.arrays[number][-1]))).read_all()
+
+
+class Unsealed(_Taken):
+    """What `sealed` has written."""
+
+    state: Any
+
+    @property
+    def known(self) -> Any:
+        return self.value(self.state, None)
 
 
 def _kind(value: Any) -> str:

@@ -8,10 +8,11 @@ number of aggregates, and leaves a program, a row of integers an instruction:
     MERGE   slot  other                 slot ← slot ⊕ other
     REPAIR  base  capacity  a  b  lo  hi  what is kept over a key's slices lo:hi, of which a:b are new or changed
     ANSWER  row   base  capacity  p  q    answer ← the partial of the slices p:q of the key whose slices begin at base
+    COMBINE row   i  stop               answer ← pieces i ⊕ … ⊕ stop - 1: slots, or ~node; of ~node: that node ←
 
 An aggregate runs it in one compiled loop (`run`). Lazy or eager is the same program: an eager store keeps partials of
 many slices together, so that an ANSWER takes a few ⊕ instead of n - 1, and brings them up to date at a REPAIR.
-Which, see `blocks` and `tree`.
+Which, see `blocks` and `tree`. COMBINE is all that `forest` needs; its programs bring the pieces in place of the rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from windlass.aggregates.evaluation import Events
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors, prefetcher, unsigned
 from windlass.slicing import blocks, tree
-from windlass.slicing.instructions import ABSORB, FOLD, MERGE, REPAIR
+from windlass.slicing.instructions import ABSORB, COMBINE, FOLD, MERGE, REPAIR
 from windlass.slicing.slices import AHEAD, SLOT
 
 Function = Callable[..., Any]
@@ -80,6 +81,10 @@ def _compiled_kernel(m: Monoid, eager: Any) -> Function:
             acc = combine(acc, lift(*load_event(events[0], j)))
         return acc
 
+    def piece(pieces: Any, j: Any, pool: Any, nodes: Any) -> Any:
+        i = pieces[unsigned(j), 0]
+        return load(pool, i) if i >= 0 else load(nodes, ~i)
+
     def program_loop(program: Any, events: Any, rows: Any, pool: Any, nodes: Any, outside: Any) -> Any:
         for t in range(program.shape[0]):
             op, a, b = program[t, 0], program[t, 1], program[t, 2]
@@ -103,6 +108,14 @@ def _compiled_kernel(m: Monoid, eager: Any) -> Function:
                 store(pool, a, combine(load(pool, a), load(pool, b)))
             elif op == REPAIR:
                 repair(rows, pool, nodes, a, b, program[t, 3], program[t, 4], program[t, 5], program[t, 6])
+            elif op == COMBINE:
+                acc = identity() if b == program[t, 3] else piece(rows, b, pool, nodes)
+                for j in range(b + 1, program[t, 3]):
+                    acc = combine(acc, piece(rows, j, pool, nodes))
+                if a < 0:
+                    store(nodes, ~a, acc)
+                else:
+                    store(outside, a, acc)
             else:
                 store(outside, a, answer(rows, pool, nodes, b, program[t, 3], program[t, 4], program[t, 5]))
 
@@ -141,6 +154,10 @@ def _gathering_kernel(m: Monoid) -> Function:
                 store(pool, a, combine(load(pool, a), load(pool, b)))
             elif op == REPAIR:
                 repair(rows, pool, nodes, a, b, c, d, e, f)
+            elif op == COMBINE:
+                found = [load(pool, i) if i >= 0 else load(nodes, ~i) for i in rows[b:c, 0].tolist()]
+                acc = unite(found) if found else identity()
+                store(nodes if a < 0 else outside, ~a if a < 0 else a, acc)
             else:
                 store(outside, a, answer(rows, pool, nodes, b, c, d, e))
 
