@@ -70,6 +70,8 @@ def cpp_rate(driver: str, arguments: Callable[[int], list[str]], rounds: int, ti
     if directory is None:
         return None
     program = Path(directory) / driver
+    if not program.is_file():
+        return None
     seconds = []
     for n in (1000, rounds):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -50,8 +50,8 @@ MARKERS |= dict(zip(list(COLOURS)[len(MARKERS) :], "ooPsdDxvX^^.X+", strict=True
 DASHES |= {"Polars, panes": ":", "DuckDB, panes": ":"}
 
 # The techniques of plans that are no store of their own name.
-COLOURS |= {"Panes": "#999999", "SlickDeque (Inv)": "#CC79A7", "SlickDeque (Non-Inv)": "#D55E00"}
-MARKERS |= {"Panes": "x", "SlickDeque (Inv)": "*", "SlickDeque (Non-Inv)": "P"}
+COLOURS |= {"Panes": "#999999", "blocks": "#0072B2", "SlickDeque (Inv)": "#CC79A7", "SlickDeque (Non-Inv)": "#D55E00"}
+MARKERS |= {"Panes": "x", "blocks": "o", "SlickDeque (Inv)": "*", "SlickDeque (Non-Inv)": "P"}
 
 # Wheels, by how far ahead they take events.
 COLOURS |= {"wheel, 64 ahead": "#0072B2", "wheel, 512 ahead": "#56B4E9"}

@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="the bench extra is not installed")
 
-from benchmarks import driving, report, run
-from benchmarks.cases import NAMES, load
+from benchmarks import driving, report, results, run
+from benchmarks.cases import NAMES, load, sharing_engine
+from windlass.operator.costs import to_json
 
 
 def test_a_quick_case_leaves_results_a_plot_and_figures_for_the_document(tmp_path, capsys):
@@ -60,3 +61,8 @@ def test_answers_that_differ_stop_a_comparison():
             driving.agree({"a": [(0, 0, 10, 1.0)], "b": wrong})
     with pytest.raises(AssertionError, match="no answer at all"):
         driving.agree({"a": [], "b": []})
+
+
+def test_the_costs_of_the_engine_are_what_the_results_say():
+    rows = results.read(results.ROOT / "results" / "sharing_engine.json")["rows"]
+    assert sharing_engine.TABLE.read_text() == to_json(sharing_engine.fitted(rows))

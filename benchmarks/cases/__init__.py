@@ -18,7 +18,16 @@ from typing import TypeVar
 from benchmarks.workloads import SEED
 
 STORES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
-FIBA = ("fiba_distance", "fiba_in_order", "fiba_latency", "fiba_sharing", "fiba_real", "fiba_coarse", "fiba_bulk")
+FIBA = (
+    "fiba_distance",
+    "fiba_in_order",
+    "fiba_latency",
+    "fiba_sharing",
+    "fiba_real",
+    "fiba_coarse",
+    "fiba_bulk",
+    "fiba_operator",
+)
 SLICING = (
     "slicing_in_order",
     "slicing_disorder",
@@ -46,6 +55,9 @@ SHARING = (
     "sharing_planning",
     "sharing_throughput",
     "sharing_mixed",
+    "sharing_engine",
+    "sharing_operator",
+    "sharing_spark",
 )
 SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_profile", "spark_scaling", "spark_soak")
 WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")

@@ -1,6 +1,7 @@
 """Bulk eviction and insertion (after the 2023 follow-up): runs of events go out and come in, without answers.
 
-Each step is one `bulk_evict` and one `bulk_insert` of as many events, in order or at a distance of 1024.
+Each step is one `bulk_evict` and one `bulk_insert` of as many events, in order or at a distance of 1024. The C++
+program's steps have one query each besides.
 """
 
 from __future__ import annotations
@@ -27,7 +28,23 @@ def run(scale: Scale) -> Iterator[Row]:
                 store = fiba.full(lambda make=make: make("sum"), "sum", window, distance)
                 steps = max(3, scale.pick(1 << 20, 1 << 12) // max(size, 1024))
                 rates = [_steps(store, window, distance, size, steps) for _ in range(scale.pick(4, 2))]
-                yield fiba.row("in order" if distance == 0 else f"at distance {distance}", name, size, rates[1:])
+                yield fiba.row(_panel(distance), name, size, rates[1:])
+            cpp = [_cpp(window, distance, size, scale.pick(1 << 23, 1 << 16)) for _ in range(scale.pick(3, 1))]
+            known = [rate for rate in cpp if rate is not None]
+            if known:
+                yield fiba.row(_panel(distance), "C++ FiBA 8", size, known)
+
+
+def _panel(distance: int) -> str:
+    return "in order" if distance == 0 else f"at distance {distance}"
+
+
+def _cpp(window: int, distance: int, size: int, rounds: int) -> float | None:
+    def arguments(n: int) -> list[str]:
+        n += -n % size
+        return ["bfinger8", "sum", str(window), str(distance), str(size), str(window + n)]
+
+    return fiba.cpp_rate("bulk_evict_insert_benchmark_driver", arguments, rounds)
 
 
 def _steps(store: Any, window: int, distance: int, size: int, steps: int) -> float:
@@ -50,7 +67,9 @@ def tables(rows: list[Row]) -> list[Table]:
 
 
 def findings(rows: list[Row]) -> list[str]:
-    return [f"{r['panel']}, runs of {r['x']:,}: {r['per_second'] / 1e6:.3g} million events/s" for r in rows[-2:]]
+    mine = [r for r in rows if r["series"] == "FiBA 16" and r["x"] >= 256]
+    lines = [f"{r['panel']}, runs of {r['x']:,}: {r['per_second'] / 1e6:.3g} million events/s" for r in mine]
+    return lines + fiba.against_cpp(rows)
 
 
 def draw(rows: list[Row]) -> Any:

@@ -167,6 +167,7 @@ class Twins:
         in_order: bool = False,
         store: str = "auto",
         key_ttl: int | None = None,
+        **options: Any,
     ) -> None:
         self.asked, self.key, self.in_order = list(asked), tuple(key), in_order
         self.options: dict[str, Any] = {
@@ -177,6 +178,7 @@ class Twins:
             "order": "in-order" if in_order else "out-of-order",
             "store": store,
             "key_ttl": key_ttl,
+            **options,
         }
         self.operator = self._operator()
         self.oracle = oracle.Stream(

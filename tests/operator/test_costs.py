@@ -77,12 +77,12 @@ def test_eager_beats_lazy_where_windows_have_many_slices() -> None:
 def test_both_stores_give_the_same(order: Any) -> None:
     ts = np.arange(N)
     rows = []
-    for store in ("lazy", "eager", "auto"):
+    for store in ("lazy", "eager", "fiba", "auto"):
         query = Query("q", Sliding(50, 3), agg.sum("x"), agg.first("x"))
         operator = Operator(query, time="ts", order=order, store=store)  # type: ignore[arg-type]
         operator.process({"ts": ts, "x": ts % 7})
         rows.append(operator.finish()["q"].to_pylist())
-    assert rows[0] == rows[1] == rows[2]
+    assert rows[0] == rows[1] == rows[2] == rows[3]
 
 
 def test_a_late_event_costs_the_windows_that_hold_it() -> None:

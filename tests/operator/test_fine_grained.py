@@ -5,12 +5,16 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import windlass
 from windlass import agg
-from windlass.errors import InvalidArgument, UnknownColumn
+from windlass.aggregates.counting import counted
+from windlass.errors import CorruptSnapshot, InvalidArgument, UnknownColumn
 
 
 def brute(rows: list[tuple[str, int, int | None]], span: int, window: int) -> list[list[int]]:
@@ -31,6 +35,81 @@ def brute(rows: list[tuple[str, int, int | None]], span: int, window: int) -> li
                 del mine[old]
         answers.append([x for time in sorted(mine) for x in mine[time] if x is not None])
     return answers
+
+
+def made(reach: dict[str, int], key: Any = "k", **more: Any) -> Any:
+    aggregates = {"total": agg.sum("v"), "all": agg.collect_list("v"), "n": agg.count()} | more
+    return windlass.FineGrained(aggregates, time="t", key=key, **reach)
+
+
+def batch(rows: list[tuple[str, int, int | None]]) -> dict[str, Any]:
+    return {"k": [r[0] for r in rows], "t": [r[1] for r in rows], "v": pa.array([r[2] for r in rows], pa.int64())}
+
+
+rows_drawn = st.lists(
+    st.tuples(st.sampled_from("abcde"), st.integers(0, 60), st.none() | st.integers(0, 9)), min_size=1, max_size=120
+)
+
+
+@pytest.mark.parametrize("reach", [{"span": 8}, {"window": 1}, {"window": 5}, {"span": 40}])
+@pytest.mark.parametrize("keyed", [True, False])
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(rows_drawn, st.integers(0, 120), st.integers(0, 120))
+def test_batches_and_snapshots_do_not_matter(
+    reach: dict[str, int], keyed: bool, rows: Any, cut: int, other: int
+) -> None:
+    rows = [(k if keyed else "a", t + i // 3, v) for i, (k, t, v) in enumerate(rows)]
+    key = "k" if keyed else ()
+    fine, found = made(reach, key), []
+    first, second = sorted((min(cut, len(rows)), min(other, len(rows))))
+    for part in (rows[:first], rows[first:second], rows[second:]):
+        found += fine.process(batch(part))["all"].to_pylist() if part else []
+        fine = made(reach, key).restore(fine.snapshot())
+    assert [x or [] for x in found] == brute(rows, reach.get("span", 0), reach.get("window", 0))
+
+
+def test_a_damaged_snapshot_or_one_of_others_is_refused() -> None:
+    for key in ("k", ()):
+        fine = made({"window": 5}, key)
+        fine.process(batch([("a", 3, 1), ("b", 4, 2), ("a", 5, None)]))
+        data = fine.snapshot()
+        answer = fine.process(batch([("a", 9, 7)])).to_pylist()
+        for i in range(0, len(data), 7):
+            with pytest.raises(CorruptSnapshot):
+                made({"window": 5}, key).restore(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :])
+        for others in (made({"window": 6}, key), made({"span": 5}, key), made({"window": 5}, key, m=agg.max("v"))):
+            with pytest.raises(CorruptSnapshot, match="another window per event"):
+                others.restore(data)
+        assert made({"window": 5}, key).restore(data).process(batch([("a", 9, 7)])).to_pylist() == answer
+
+
+def test_many_keys_at_a_constant_number_of_combines_an_event() -> None:
+    aggregate, calls = counted(agg.max("v"))
+    fine = windlass.FineGrained({"m": aggregate}, time="t", key="k", window=50)
+    n, keys = 20_000, 100
+    ids, times = np.arange(n) % keys, np.arange(n)
+    fine.process({"k": ids[: n // 2], "t": times[: n // 2], "v": times[: n // 2] % 97})
+    calls.reset()
+    found = fine.process({"k": ids[n // 2 :], "t": times[n // 2 :], "v": times[n // 2 :] % 97})
+    assert calls.combine <= 30 * (n // 2)
+    last = [max((t - keys * j) % 97 for j in range(50)) for t in range(n - 5, n)]
+    assert found["m"].to_pylist()[-5:] == last
+    assert "100 keys, 5000 times" in repr(fine)
+
+
+def test_what_raises_changes_nothing() -> None:
+    def combine(x: int, y: int) -> int:
+        if y > 100:
+            raise ValueError("too much")
+        return x + y
+
+    mine = agg.define("mine", lift=lambda x: x, combine=combine, lower=lambda x: x, compile=False)("v")
+    for key in ("k", ()):
+        fine = windlass.FineGrained({"mine": mine, "n": agg.count()}, time="t", key=key, window=5)
+        fine.process(batch([("a", 1, 1), ("a", 2, 2)]))
+        with pytest.raises(ValueError, match="too much"):
+            fine.process(batch([("a", 3, 3), ("a", 3, 101)]))
+        assert fine.process(batch([("a", 4, 4)])).to_pylist()[0] | {"k": "a"} == {"k": "a", "t": 4, "mine": 7, "n": 3}
 
 
 @pytest.mark.parametrize("reach", [{"span": 30}, {"window": 7}])

@@ -112,7 +112,7 @@ def test_forgetting_between_snapshots(
     run(Twins(asked, key=key, allowed_lateness=lateness), churning(steps), partial)
 
 
-@pytest.mark.parametrize("store", ["lazy", "eager"])
+@pytest.mark.parametrize("store", ["lazy", "eager", "fiba"])
 @thoroughly(20)
 @given(queries(("time", "session")), changing, streams(in_order=True, interruptions=True, most=10))
 def test_forgetting_in_order(store: str, asked: list[Asked], key: tuple[str, ...], steps: list[Step]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 import windlass
 from tests.operator.rows import Asked, Twins, operator_rows, table
 from tests.operator.streams import TYPES, Step, queries, streams
+from windlass.slicing import forest
 
 EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "0"))
 
@@ -111,11 +113,21 @@ def test_queries_come_and_go(
     twins.finish()
 
 
-@pytest.mark.parametrize("store", ["lazy", "eager"])
+@pytest.mark.parametrize("store", ["lazy", "eager", "fiba"])
 @thoroughly(20)
 @given(queries(), keys, lateness, streams())
 def test_either_store(store: str, asked: list[Asked], key: tuple[str, ...], lateness: int, steps: list[Step]) -> None:
-    run(Twins(asked, key=key, allowed_lateness=lateness, store=store), steps, partial=False)
+    with patch.object(forest, "FEW", 2):  # trees for windows of few slices, too
+        run(Twins(asked, key=key, allowed_lateness=lateness, store=store), steps, partial=False)
+
+
+@thoroughly(60)
+@given(queries(("time", "session")), keys, lateness, streams(interruptions=True), st.booleans())
+def test_trees_over_slices(
+    asked: list[Asked], key: tuple[str, ...], lateness: int, steps: list[Step], partial: bool
+) -> None:
+    with patch.object(forest, "FEW", 1):
+        run(Twins(asked, key=key, allowed_lateness=lateness, store="fiba"), steps, partial)
 
 
 @thoroughly(20)

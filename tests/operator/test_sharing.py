@@ -149,7 +149,7 @@ def test_fifty_queries_fold_as_often_as_slices_allow() -> None:
 
 def kept(operator: Operator) -> list[str]:
     """The partials of each slice, as `explain` tells."""
-    told = operator.explain().split("\n  partials\n")[1]
+    told = operator.explain().split("\n  partials\n")[1].split("\nsharing: ")[0]
     return [line.split("  ←")[0].strip() for line in told.splitlines()]
 
 

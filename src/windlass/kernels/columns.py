@@ -31,7 +31,7 @@ class Field:
     def allocate(self, slots: int) -> np.ndarray[Any, Any]:
         """Room for that many, not initialised. More than a few pages come from Arrow's pool: it hands out pages that
         are already mapped, where fresh ones would be faulted in one by one while a kernel fills them."""
-        if self.dtype == object or slots * self.nbytes <= 1 << 15:
+        if self.dtype.kind == "O" or slots * self.nbytes <= 1 << 15:
             return np.empty((slots, *self.shape), self.dtype)
         buffer = pa.allocate_buffer(slots * self.nbytes)
         return np.ndarray((slots, *self.shape), dtype=self.dtype, buffer=buffer)

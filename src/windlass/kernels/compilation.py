@@ -62,7 +62,7 @@ def exact_bool(value: Any, place: int) -> Any:
     return bool(value)
 
 
-def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> Callable[..., Any]:
+def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> _Explained:
     """Compile a kernel (on first call, for the types it is called with) through the on-disk cache.
 
     `allocates` says that the aggregate makes arrays; otherwise the reference counting of arrays is left out.

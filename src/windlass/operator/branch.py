@@ -40,9 +40,10 @@ class Branch:
         keyed: bool,
         technique: Technique = "auto",
         since: int = LONG_AGO,
+        learns: bool | None = None,
     ) -> None:
         self.queries, self.in_order, self.store, self.keyed, self.since = queries, in_order, store, keyed, since
-        self.technique = technique
+        self.technique, self.learns = technique, learns
         self.plan = self._planned("us")  # until the first batch tells the stream's unit
         self.engine: Engine | None = None
         self.answers: Answers | None = None
@@ -55,7 +56,7 @@ class Branch:
         return self.engine
 
     def _planned(self, unit: str | None) -> Plan:
-        return Plan(self.queries, unit, self.in_order, self.store, self.keyed, self.technique)
+        return Plan(self.queries, unit, self.in_order, self.store, self.keyed, self.technique, self.learns)
 
     def bound_to(self, unit: str | None) -> Plan:
         return self.plan if self.engine is not None else self._planned(unit)
@@ -100,7 +101,9 @@ class Branch:
             given = ", ".join(f"{name}: {type_}" for name, type_ in types.items())
             raise WrongType(f"{error}; the queries read {given}") from error
         plan.dtypes = {name: values.dtype for name, values in tuples.columns.items()}
-        lifts = [Lift(k.aggregate, m, k.where, plan.eager) for k, m in zip(plan.kept, monoids, strict=True)]
+        lifts = [
+            Lift(k.aggregate, m, k.where, plan.eager, plan.as_tree) for k, m in zip(plan.kept, monoids, strict=True)
+        ]
         engine = engine_for(plan, lifts, lateness, has_sequence)
         engine.start(watermark)
         self.answers = Answers(plan, monoids, types)

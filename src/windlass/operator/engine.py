@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from windlass.errors import OutOfOrder
+from windlass.operator.choice import Choice
 from windlass.operator.emitted import Rows
 from windlass.operator.lift import Lift
 from windlass.operator.ordered import Completed, Ordered, check_measures
@@ -81,6 +82,11 @@ class Engine(ABC):
     @abstractmethod
     def held(self) -> dict[str, int]:
         """Counters of what is in memory."""
+
+    @property
+    def choice(self) -> Choice | None:
+        """The store that answers windows, where that is learned."""
+        return None
 
     def open_windows(self) -> int | None:
         """How many windows hold events and are not complete; None if only a `peek` can tell."""
@@ -293,6 +299,10 @@ class General(Engine):
 
     def _retire(self, findings: set[int]) -> None:
         self.sliced.retire(findings)
+
+    @property
+    def choice(self) -> Choice | None:
+        return self.sliced.choice
 
     def open_windows(self) -> int:
         return self.sliced.open_windows()

@@ -1,25 +1,36 @@
 """Fine-grained windows: a window for every event, ending with it, whatever order the events come in (FiBA 1 and 5.2).
 
 The other windows are coarse: they slide by minutes, and events of a slide share a slice. Here nothing can be shared
-between windows, as each begins and ends with other events, so the events themselves are kept, by time, in a tree a key
-and aggregate (`windlass.stores.FiBA`), and every event is answered for when it comes: over the last `span` of time, or
-the last `window` distinct times, of its key.
+between windows, as each begins and ends with other events, so the events themselves are kept, by time, and every event
+is answered for when it comes: over the last `span` of time, or the last `window` distinct times, of its key.
+
+Without keys there is one tree an aggregate, to which a stream is fed by the chunk (`windlass.stores.FiBA`). With keys
+there is a tree a key, all in one pool and the same for all aggregates, and a batch is one program (`per_event`).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.values import Column, to_arrow
-from windlass.errors import InvalidArgument
+from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.values import ValueType, to_arrow
+from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.operator import state
 from windlass.operator.events import Events, Reader
+from windlass.operator.keys import KeyIndex
+from windlass.operator.lift import Lift, lowered
+from windlass.operator.tuples import Tuples
+from windlass.slicing.instructions import ABSORB, FOLD
+from windlass.slicing.per_event import Trees
 from windlass.stores import FiBA
+from windlass.stores.bound import count_of
 
 Array = np.ndarray[Any, Any]
 
@@ -53,66 +64,172 @@ class FineGrained:
             FiBA(aggregate)
             if any(column is None for column in aggregate.columns):
                 raise InvalidArgument(f"{name!r}: {aggregate!r} names no column; write {aggregate.name}('column')")
-        if span is not None:
-            durations.parse(span)
         self.aggregates, self.span, self.window = dict(aggregates), span, window
+        self._length = 0 if span is None else durations.parse(span, unit="us")
+        self._size = 0 if window is None else count_of(window, "window")
         self._reader = Reader(time, names)
-        self._stores: dict[Any, dict[str, FiBA]] = {}
+        self._windows: _Keyed | _Single = _Keyed(names) if names else _Single()
 
     def process(self, batch: Any) -> pa.Table:
         """Take the events of a batch in the order they come. A row an event: its keys, its time, and every answer."""
         columns = list(dict.fromkeys(c for a in self.aggregates.values() for c in a.columns if c is not None))
         events = self._reader.read(batch, columns)
-        answers: dict[str, list[pa.Array]] = {name: [] for name in self.aggregates}
-        keys, order, ends = _by_key(events)
-        for key, rows in zip(keys, np.split(order, ends), strict=len(events) > 0):
-            stores = self._stores.get(key) or self._made(events)
-            for name, aggregate in self.aggregates.items():
-                values = [_taken(events.column(c), rows) for c in aggregate.columns if c is not None]
-                given = (values[0] if len(values) == 1 else tuple(values)) if values else np.zeros(len(rows), np.int64)
-                found = stores[name].stream(events.ts[rows], given, window=self.window, span=self.span)
-                answers[name].append(found if isinstance(found, pa.Array) else pa.array(found))
-            self._stores[key] = stores
+        answers = {name: pa.nulls(0) for name in self.aggregates}
+        if len(events):
+            can_fail = any(a.definition for a in self.aggregates.values())
+            before = self._windows.copied() if can_fail else self._windows
+            try:
+                answers = self._windows.take(events, self.aggregates, self._size, self._length)
+            except BaseException:
+                self._windows = before
+                raise
         self._reader.accept(events)
-        back = pa.array(np.argsort(order, kind="stable"))
         given = {name: events.table[name] for name in (*self._reader.key, self._reader.time)}
-        return pa.table(given | {name: pa.concat_arrays(parts).take(back) for name, parts in answers.items() if parts})
+        return pa.table(given | answers)
 
-    def _made(self, events: Events) -> dict[str, FiBA]:
-        """Stores for a key, bound to the types of the stream, nulls allowed."""
+    def snapshot(self) -> bytes:
+        """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
+        return state.sealed(self._asked(), self._reader, self._windows.written())
+
+    def restore(self, data: bytes) -> Self:
+        """Go on from a snapshot of one that was made with the same arguments. If it does not fit, nothing changes."""
+        other = FineGrained(
+            self.aggregates, time=self._reader.time, key=self._reader.key, span=self.span, window=self.window
+        )
+        with state.refusing():
+            asked, reader, taken = state.unsealed(data, other._reader)
+            if asked != self._asked():
+                raise CorruptSnapshot(f"the snapshot is of another window per event: {asked}, this is {self._asked()}")
+            other._reader.restore(reader)
+            other._windows.fill(taken, self.aggregates, other._reader.types)
+        self.__dict__ = other.__dict__
+        return self
+
+    def _asked(self) -> dict[str, Any]:
+        functions = {name: state.digests(a) for name, a in self.aggregates.items()}
         return {
-            name: FiBA(a, dtype=[events.column(c).type for c in a.columns if c is not None], nullable=True)
-            for name, a in self.aggregates.items()
+            "aggregates": {name: [repr(a), functions[name]] for name, a in self.aggregates.items()},
+            "columns": [self._reader.time, *self._reader.key],
+            "reach": [self._length, self._size],
         }
 
     def __repr__(self) -> str:
         reach = f"span={self.span!r}" if self.span is not None else f"window={self.window}"
-        kept = sum(len(next(iter(stores.values()))) for stores in self._stores.values())
-        return f"<FineGrained {', '.join(self.aggregates)}, {reach}: {len(self._stores)} keys, {kept} times>"
+        return f"<FineGrained {', '.join(self.aggregates)}, {reach}: {self._windows!r}>"
 
 
-def _by_key(events: Events) -> tuple[list[Any], Array, Array]:
-    """The keys of a batch, its rows key by key in the order they came, and where each key's rows end but the last's."""
-    n = len(events)
-    if not events.keys or n == 0:
-        return ([()] if n else []), np.arange(n), np.zeros(0, np.int64)
-    ids, values = np.zeros(n, np.int64), []
-    for column in events.keys:
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        encoded = array.dictionary_encode(null_encoding="encode")
-        values.append(encoded.dictionary.to_pylist())
-        ids = ids * len(values[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(ids, kind="stable")
-    first = np.flatnonzero(np.diff(ids[order], prepend=-1))
-    keys = []
-    for id_ in ids[order][first].tolist():
-        key = []
-        for own in reversed(values):
-            id_, place = divmod(id_, len(own))
-            key.append(own[place])
-        keys.append(tuple(reversed(key)))
-    return keys, order, first[1:]
+class _Single:
+    """The window of a stream without keys."""
+
+    def __init__(self) -> None:
+        self.stores: dict[str, FiBA] = {}
+
+    def take(self, events: Events, aggregates: Mapping[str, Aggregate], window: int, span: int) -> dict[str, pa.Array]:
+        answers = {}
+        for name, aggregate in aggregates.items():
+            columns = [events.column(c) for c in aggregate.columns if c is not None]
+            if name not in self.stores:
+                self.stores[name] = FiBA(aggregate, dtype=[c.type for c in columns], nullable=True)
+            values = [to_arrow(c.values, c.valid, c.type.arrow) for c in columns]
+            given = (values[0] if len(values) == 1 else tuple(values)) if values else np.zeros(len(events), np.int64)
+            found = self.stores[name].stream(events.ts, given, window=window or None, span=span or None)
+            answers[name] = found if isinstance(found, pa.Array) else pa.array(found)
+        return answers
+
+    def copied(self) -> _Single:
+        other = _Single()
+        other.stores = {name: copy.copy(store) for name, store in self.stores.items()}
+        return other
+
+    def written(self) -> Any:
+        return lambda writer: {name: store.snapshot() for name, store in self.stores.items()}
+
+    def fill(self, taken: Any, aggregates: Mapping[str, Aggregate], types: Mapping[str, ValueType]) -> None:
+        self.stores = {name: FiBA(aggregates[name]).restore(data) for name, data in taken.known.items()}
+
+    def __repr__(self) -> str:
+        return f"{max(map(len, self.stores.values()), default=0)} times"
 
 
-def _taken(column: Column, rows: Array) -> pa.Array:
-    return to_arrow(column.values[rows], None if column.valid is None else column.valid[rows], column.type.arrow)
+class _Keyed:
+    """The windows of all keys: one tree a key, and every aggregate's partials by its slots."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.keys, self.trees = KeyIndex(names), Trees()
+        self.lifts: dict[str, Lift] = {}
+
+    def take(self, events: Events, aggregates: Mapping[str, Aggregate], window: int, span: int) -> dict[str, pa.Array]:
+        if not self.lifts:
+            types = {c: events.column(c).type for a in aggregates.values() for c in a.columns if c is not None}
+            self.lifts = _lifts(aggregates, types)
+        ids = self.keys.encode(events.keys, len(events))
+        self.trees.add_keys(len(self.keys))
+        order = np.argsort(ids, kind="stable")
+        outside = {name: lift.monoid.allocate(len(events)) for name, lift in self.lifts.items()}
+        tuples = _tuples(events, aggregates)
+        done = 0
+        while done < len(order):
+            done, program, pieces = self.trees.take(ids, events.ts, order, done, window, span)
+            for name, lift in self.lifts.items():
+                lift.run_pieces(program, tuples, pieces, self.trees.slots, self.trees.rows, outside[name])
+        return {name: lowered(lift.monoid, outside[name], len(events)) for name, lift in self.lifts.items()}
+
+    def copied(self) -> _Keyed:
+        return state.copied(self)
+
+    def written(self) -> Any:
+        def write(writer: Any) -> dict[str, Any]:
+            sizes, times, slots = self.trees.live()
+            partials = {
+                name: [writer.array(column[slots], lift.monoid.encode) for column in lift.pool]
+                for name, lift in self.lifts.items()
+            }
+            return {"keys": self.keys, "sizes": sizes, "times": times, "partials": partials}
+
+        return write
+
+    def fill(self, taken: Any, aggregates: Mapping[str, Aggregate], types: Mapping[str, ValueType]) -> None:
+        """Put all times into trees again; the partials are absorbed instead of events."""
+        known = taken.known
+        self.keys, sizes, times = known["keys"], known["sizes"], known["times"]
+        if len(sizes) != len(self.keys) or sizes.sum() != len(times) or (len(sizes) and sizes.min() < 0):
+            raise CorruptSnapshot("the windows of the snapshot do not add up")
+        self.trees.add_keys(len(sizes))
+        if not len(times):
+            return
+        self.lifts = _lifts(aggregates, types)
+        partials: dict[str, Columns] = {}
+        for name, lift in self.lifts.items():
+            partials[name] = tuple(taken.array(number, lift.monoid.decode) for number in known["partials"][name])
+            _check(lift.monoid, partials[name], len(times))
+        ids, order, done = np.repeat(np.arange(len(sizes)), sizes), np.arange(len(times)), 0
+        while done < len(order):
+            done, program, pieces = self.trees.take(ids, times, order, done, 0, 0)
+            program[program[:, 0] == FOLD, 0] = ABSORB
+            for name, lift in self.lifts.items():
+                lift.run_pieces(program, None, pieces, self.trees.slots, self.trees.rows, partials[name])
+        if not np.array_equal(self.trees.live()[1], times):
+            raise CorruptSnapshot("the times of the snapshot do not ascend")
+
+    def __repr__(self) -> str:
+        return f"{len(self.keys)} keys, {len(self.trees)} times"
+
+
+def _lifts(aggregates: Mapping[str, Aggregate], types: Mapping[str, ValueType]) -> dict[str, Lift]:
+    return {
+        name: Lift(a, a.monoid([types[c] for c in a.columns if c is not None]), None, False)
+        for name, a in aggregates.items()
+    }
+
+
+def _tuples(events: Events, aggregates: Mapping[str, Aggregate]) -> Tuples:
+    read = {c: events.column(c) for a in aggregates.values() for c in a.columns if c is not None}
+    none = np.empty(0, np.int64)
+    valid = {name: column.valid for name, column in read.items() if column.valid is not None}
+    return Tuples(none, events.ts, none, none, {name: column.values for name, column in read.items()}, valid)
+
+
+def _check(m: Monoid, columns: Columns, n: int) -> None:
+    fits = zip(columns, m.fields, strict=True)
+    if any(len(c) != n or c.dtype != f.dtype or c.shape[1:] != f.shape for c, f in fits):
+        raise CorruptSnapshot("the partials of the snapshot are not those of these aggregates")

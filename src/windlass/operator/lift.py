@@ -21,8 +21,11 @@ Array = np.ndarray[Any, Any]
 class Lift:
     """One aggregate's partials: of slices by slot, and what an eager store keeps over them."""
 
-    def __init__(self, aggregate: Aggregate, monoid: Monoid, where: int | None, eager: bool) -> None:
+    def __init__(
+        self, aggregate: Aggregate, monoid: Monoid, where: int | None, eager: bool, as_tree: bool = False
+    ) -> None:
         self.aggregate, self.monoid, self.where, self.eager = aggregate, monoid, where, eager
+        self.as_tree = as_tree  # what an eager store keeps
         self.retired = False  # no query asks for it any more
         self.pool: Columns = monoid.allocate(0)
         self.nodes: Columns = monoid.allocate(0)
@@ -30,7 +33,7 @@ class Lift:
     def reserve(self, slices: Slices) -> None:
         """Room for the slots and nodes there are now."""
         self.pool = _grown(self.monoid, self.pool, slices.slots)
-        needed = programs.nodes(self.monoid, len(slices.rows)) if self.eager else 0
+        needed = programs.nodes(self.monoid, len(slices.rows), self.as_tree) if self.eager else 0
         if len(self.nodes) and len(self.nodes[0]) < needed:  # rows were moved, so nothing that was there holds
             self.nodes = self.monoid.allocate(needed)
 
@@ -46,7 +49,18 @@ class Lift:
             return
         self.reserve(slices)
         events = self.events(tuples) if tuples is not None else self.no_events
-        programs.run(self.monoid, program, events, slices.rows, self.pool, self.nodes, outside or self.no_answers)
+        outside = outside or self.no_answers
+        programs.run(self.monoid, program, events, slices.rows, self.pool, self.nodes, outside, self.as_tree)
+
+    def run_pieces(
+        self, program: Array, tuples: Tuples | None, pieces: Array, slots: int, nodes: int, outside: Columns
+    ) -> None:
+        """Run a program that combines pieces: of so many slots, and so many nodes of trees."""
+        if self.retired:
+            return
+        self.pool, self.nodes = _grown(self.monoid, self.pool, slots), _grown(self.monoid, self.nodes, nodes)
+        events = self.events(tuples) if tuples is not None else self.no_events
+        programs.run(self.monoid, program, events, pieces, self.pool, self.nodes, outside or self.no_answers)
 
     @cached_property
     def no_events(self) -> Events:

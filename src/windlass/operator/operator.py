@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -23,13 +24,16 @@ from windlass import durations
 from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.operator import state
 from windlass.operator.branch import Branch
+from windlass.operator.costs import STORES, Observed
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
 from windlass.operator.forgetting import Lifetimes, worth_dropping
 from windlass.operator.keys import KeyIndex
 from windlass.operator.plan import Plan, sharing
 from windlass.operator.query import Query, check_queries
 from windlass.operator.results import Results
+from windlass.operator.sharing import ASKED, checked_rate, explained
 from windlass.operator.slice_table import SliceTable, Union
+from windlass.operator.trees import Asked, Tree, assumed, check_technique, observed, pinned, planned
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
@@ -48,6 +52,9 @@ class Operator:
     their end. `watermarks` lets the watermark follow the stream; otherwise it is given to `advance`. A key without
     events for `key_ttl` ends: all about it is forgotten. `store` and `slicing` (for a stream in order) overrule how
     slices are combined and where they are cut.
+
+    Which queries share slices is planned when the first events come (see `explain`). `technique` ("panes", "flatfat",
+    "blocks") overrules how windows are answered from slices, `plan` both: a list of (query names, technique).
     """
 
     def __init__(
@@ -59,16 +66,18 @@ class Operator:
         sequence: str | None = None,
         allowed_lateness: Any = 0,
         order: Literal["out-of-order", "in-order"] = "out-of-order",
-        store: Literal["auto", "lazy", "eager"] = "auto",
+        store: Literal["auto", "lazy", "eager", "fiba"] = "auto",
         slicing: Technique = "auto",
         watermarks: Watermarks | None = None,
         key_ttl: Any = None,
+        technique: str = "auto",
+        plan: Any = None,
     ) -> None:
         names = _checked_columns(time, key, sequence)
         if order not in ("out-of-order", "in-order"):
             raise InvalidArgument(f"order is 'out-of-order' or 'in-order', got {order!r}")
-        if store not in ("auto", "lazy", "eager"):
-            raise InvalidArgument(f"store is 'auto', 'lazy' or 'eager', got {store!r}")
+        if store not in ("auto", "lazy", "eager", "fiba"):
+            raise InvalidArgument(f"store is 'auto', 'lazy', 'eager' or 'fiba', got {store!r}")
         if slicing not in TECHNIQUES:
             raise InvalidArgument(f"slicing is one of {', '.join(map(repr, TECHNIQUES))}, got {slicing!r}")
         if slicing != "auto" and order != "in-order":
@@ -83,8 +92,15 @@ class Operator:
         self._key_ttl = None if key_ttl is None else _checked_length("key_ttl", key_ttl, 1)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
-        groups = sharing(check_queries(queries, names), self._in_order)
-        self._branches = [self._branch(group) for group in groups]
+        asked = check_queries(queries, names)
+        self._technique = check_technique(technique)
+        if technique != "auto" and (store != "auto" or plan is not None):
+            raise InvalidArgument("technique says how slices are combined, and so does store or plan: give one of them")
+        self._pin: list[tuple[tuple[str, ...], str]] | None = None  # trees that were asked for
+        if plan is not None:
+            self._pin = [(tree.queries, tree.technique) for tree in pinned(plan, asked)]
+        self._observed: tuple[float, int, int] | None = None  # what the plan was made from
+        self._branches = self._grown(asked)
         for branch in self._branches:
             self._check_ttl(branch)
         self._lifetimes = Lifetimes()
@@ -108,12 +124,13 @@ class Operator:
             return
         if self._in_order:
             self._check_order(events)
-        known = len(self._keys)
+        known, planned_from, branches = len(self._keys), self._observed, self._branches
         fresh = [branch for branch in self._branches if branch.engine is None]
         try:
             tuples = self._prepare(events)
         except BaseException:
             self._keys.truncate(known)
+            self._observed, self._branches = planned_from, branches
             for branch in fresh:
                 branch.engine = None
             raise
@@ -152,6 +169,14 @@ class Operator:
             return
         known = len(self._keys)
         ids = self._keys.encode(slices.keys, len(slices))
+        if self._is_unplanned:
+            dtypes = {name: str(t) for branch in self._branches for name, t in branch.plan.dtypes.items()}
+            self._look(slices.first, slices.last, ids, self._reader.types, self._reader.unit)
+            for branch in self._branches:
+                if branch.engine is None:
+                    state.install(branch, self, dtypes, self._watermark)
+            union = self._union
+            slices = replace(slices, union=union)
         try:
             tuples = [union.tuples(slices, ids, b) for b in range(len(self._branches))]
             for branch in self._branches:
@@ -179,6 +204,8 @@ class Operator:
         if self._key_ttl is not None:
             _in_unit("key_ttl", self._key_ttl, unit)  # or it is refused
         ids = self._keys.encode(events.keys, len(events))
+        if self._is_unplanned and len(events):
+            self._look(events.ts, events.ts, ids, events.types, unit)
         prepared = []
         for branch in self._branches:
             plan = branch.bound_to(unit)
@@ -415,8 +442,11 @@ class Operator:
         self.__dict__.pop("_union", None)
         # Those that are added at one moment share slices, as far as queries do.
         waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
-        groups = sharing([*(q for branch in waiting for q in branch.queries), query], self._in_order)
-        made = [self._branch(group, since) for group in groups]
+        if self._pin is not None:
+            waiting = []
+            if not any(query.name in names for names, _ in self._pin):
+                self._pin = [*self._pin, ((query.name,), "auto")]
+        made = self._grown([*(q for branch in waiting for q in branch.queries), query], since)
         for branch in made:
             self._check_ttl(branch)
         self._branches = [branch for branch in self._branches if branch not in waiting] + made
@@ -424,8 +454,61 @@ class Operator:
             return f"{query.name} starts with the first event"
         return f"{query.name} starts with windows that begin after {self._shown(since)}"
 
-    def _branch(self, queries: list[Query], since: int = LONG_AGO) -> Branch:
-        return Branch(queries, self._in_order, self._store, bool(self._keys.names), self._slicing, since)
+    def _branch(self, queries: list[Query], since: int = LONG_AGO, technique: str = "auto") -> Branch:
+        store = STORES.get(technique, self._store)
+        learns = self._store == self._technique == "auto" and self._pin is None
+        return Branch(queries, self._in_order, store, bool(self._keys.names), self._slicing, since, learns)
+
+    # ------------------------------------------------------------------ trees
+
+    def _asked(self, unit: str | None) -> Asked:
+        keyed = bool(self._keys.names)
+        return Asked(self._in_order, keyed, self._slicing, self._store, self._technique, unit)
+
+    def _grown(self, queries: Sequence[Query], since: int = LONG_AGO) -> list[Branch]:
+        """A branch for each tree of these queries: as was asked, as is planned, or one until something is observed."""
+        by_name = {query.name: query for query in queries}
+        trees = [Tree(tuple(by_name), self._technique)]
+        if self._pin is not None:
+            trees = [Tree(tuple(n for n in names if n in by_name), technique) for names, technique in self._pin]
+        elif self._observed is not None:
+            types = self._reader.types
+            trees = planned(queries, self._asked(self._reader.unit), Observed(*self._observed), types).trees
+        return [
+            self._branch(group, since, tree.technique)
+            for tree in trees
+            for group in sharing([by_name[name] for name in tree.queries], self._in_order)
+        ]
+
+    @property
+    def _is_unplanned(self) -> bool:
+        """Whether nothing was seen yet: once slices hold events, trees stay as they are."""
+        return self._observed is None and self._counters["events"] == 0
+
+    def _look(self, first: Array, last: Array, ids: Array, types: dict[str, Any], unit: str | None) -> None:
+        """Plan for what comes, now that there is something to see."""
+        seen = observed(first, last, ids, unit)
+        self._observed = seen.rate, seen.keys, seen.batch
+        if self._pin is not None:
+            return
+        mine = [branch for branch in self._branches if branch.since == LONG_AGO]
+        queries = [query for branch in mine for query in branch.queries]
+        trees = planned(queries, self._asked(unit), seen, types).trees
+        if len(trees) == len(mine) and self._technique == "auto" and all(t.technique == "auto" for t in trees):
+            return
+        by_name = {query.name: query for query in queries}
+        grown = [self._branch([by_name[name] for name in tree.queries], LONG_AGO, tree.technique) for tree in trees]
+        self._branches = grown + [branch for branch in self._branches if branch.since != LONG_AGO]
+        self.__dict__.pop("_union", None)
+
+    @property
+    def plan(self) -> list[Tree]:
+        """Which queries share slices, and how their windows are answered from these; planned with the first events."""
+        techniques = {store: name for name, store in STORES.items()}
+        return [
+            Tree(tuple(q.name for q in branch.queries), techniques.get(branch.store, "auto"))
+            for branch in self._branches
+        ]
 
     def remove(self, name: str) -> None:
         """Forget a query. What was due for it is not given any more."""
@@ -438,6 +521,9 @@ class Operator:
         for branch in self._branches:
             branch.remove(name, f"\0{self._removals}\0{name}")  # another query may have the name later
         self._branches = [branch for branch in self._branches if branch.queries]
+        if self._pin is not None:
+            left = [(tuple(n for n in names if n != name), technique) for names, technique in self._pin]
+            self._pin = [(names, technique) for names, technique in left if names]
 
     def change_queries(self, queries: Query | Iterable[Query], since: int = LONG_AGO) -> None:
         """Add and remove queries until they are these. Those that are new start after `since` if that is later than
@@ -457,22 +543,32 @@ class Operator:
                 self.remove(name)
 
     def explain(self, rate: float | None = None) -> str:
-        """What the operator does for its queries, and why. With a `rate` of events a second (or in a unit of time),
-        also what sharing costs and what other plans would."""
+        """What the operator does for its queries, and why: also which of them share slices, what that costs, and what
+        other plans would; with a `rate`, for so many events a second (or in a unit of time)."""
         texts = []
         for branch in self._branches:
-            text = branch.plan.explain()
+            text = branch.plan.explain(branch.engine.choice if branch.engine is not None else None)
             if branch.since != LONG_AGO:
                 text = f"added at {self._shown(branch.since)}: " + text
             texts.append(text)
         if self._key_ttl is not None:
             texts.append(f"keys end: {self._key_ttl} (and the allowed lateness) after their last event")
-        if rate is not None:
-            from windlass.operator.sharing import explain_sharing
-
-            queries = [q for b in self._branches for q in b.plan.queries if q.name not in b.plan.removed]
-            texts.append(explain_sharing(queries, rate))
+        if rate is not None or len(self.queries) > 1:
+            texts.append(self._explained(rate))
         return "\n".join(texts)
+
+    def _explained(self, rate: float | None) -> str:
+        unit = self._branches[0].plan.unit
+        seen = assumed(unit) if self._observed is None else Observed(*self._observed)
+        source = "to be planned when events come, as it is assumed now" if self._is_unplanned else "planned as observed"
+        if rate is not None:
+            seen = seen._replace(rate=checked_rate(rate) / (1.0 if unit is None else 1e6))
+            source = "planned for this rate"
+        found = planned(self.queries, self._asked(unit), seen, self._reader.types, others=True)
+        if self._pin is not None or (rate is None and not self._is_unplanned):
+            found = found.instead(self.plan, self.queries, self._asked(unit), self._reader.types)
+            source = source if self._pin is None else ASKED
+        return explained(found, source)
 
     def _check_ttl(self, branch: Branch) -> None:
         """Refuse a key_ttl that would end a key before windows of its that time completes."""

@@ -18,6 +18,7 @@ from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.sharing import carriers, view
 from windlass.aggregates.values import ValueType
 from windlass.errors import InvalidArgument
+from windlass.operator.choice import Choice
 from windlass.operator.query import Query
 from windlass.slicing import edges
 from windlass.slicing.cutty import COUNT, TIME
@@ -70,6 +71,7 @@ class Plan:
     store: str = "auto"
     keyed: bool = False
     technique: Technique = "auto"
+    learns: bool | None = None  # whether another store may take over; None: if the user has named none
     findings: list[Finding] = field(default_factory=list)
     finding_of: list[int] = field(default_factory=list)  # by query
     kept: list[Kept] = field(default_factory=list)
@@ -238,9 +240,35 @@ class Plan:
     def eager(self) -> bool:
         """Whether blocks of slices pay: when a window combines many slices."""
         if self.store != "auto":
-            return self.store == "eager"
+            return self.store in ("eager", "flatfat") or (self.store == "fiba" and not self.general)
         lazy, eager = self.combine_rates()
         return lazy > 2 * eager
+
+    @property
+    def as_tree(self) -> bool:
+        """Whether what an eager store keeps is a binary tree rather than blocks."""
+        return self.store == "flatfat"
+
+    @property
+    def chosen(self) -> str:
+        """What answers windows, to begin with."""
+        return "fiba" if self.store == "fiba" and self.general else "eager" if self.eager else "lazy"
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether a window may have so many slices that how deep late ones fall among them matters."""
+        if not self.general or self.in_order:
+            return False
+        bounds = [b for b in (self.findings[i].bound for i in self.periodic) if isinstance(b, Periodic) and b.period]
+        both = edges.together(edges.begins(bounds), edges.ends(bounds))
+        rate = sum(1 / p for _, p, _ in both.tolist() if p)
+        return any(b.step * max(1, b.ends) * rate > _WIDE for b in bounds)
+
+    @property
+    def may_learn(self) -> bool:
+        """Whether late events may tell that another store is better."""
+        asked = self.store == "auto" if self.learns is None else self.learns
+        return asked and self.is_wide and not self.as_tree
 
     def combine_rates(self) -> tuple[float, float]:
         """⊕ a time unit to answer windows from slices, lazily and from blocks, if events are everywhere."""
@@ -260,7 +288,8 @@ class Plan:
 
     # ------------------------------------------------------------------ explain
 
-    def explain(self) -> str:
+    def explain(self, choice: Choice | None = None) -> str:
+        """In words; with the choice of a running engine, what that has learned."""
         if self.removed:
             left = Plan(
                 [q for q in self.queries if q.name not in self.removed],
@@ -269,8 +298,9 @@ class Plan:
                 self.store,
                 self.keyed,
                 self.technique,
+                self.learns,
             )
-            return left.explain()
+            return left.explain(choice)
         q, f, k = len(self.queries), len(self.findings), len(self.kept)
         wanted = sum(len(query.aggregates) for query in self.queries)
         lines = [
@@ -290,7 +320,14 @@ class Plan:
                     )
         lazy, eager = self.combine_rates()
         shown = f" (⊕ to answer, relative: lazy {lazy / eager:.1f}, eager 1)" if eager else ""
-        lines.append(f"  store      {'eager: blocks of slices' if self.eager else 'lazy: slices in order'}{shown}")
+        store = self.chosen if choice is None else choice.store
+        if choice is not None and choice.explain():
+            shown = f" (relative: {choice.explain()})"
+        elif self.store == "fiba":
+            shown = " (slices come in order here: FiBA is for general slicing)" if not self.general else ""
+        elif self.may_learn:
+            shown += "; another if late events fall so that it pays"
+        lines.append(f"  store      {'eager: a tree of slices' if self.as_tree else _STORES[store]}{shown}")
         lines += ["  windows"]
         for i, finding in enumerate(self.findings):
             names = [q.name for q, at in zip(self.queries, self.finding_of, strict=True) if at == i]
@@ -354,6 +391,12 @@ def sharing(queries: Iterable[Query], in_order: bool) -> list[list[Query]]:
     return list(groups.values())
 
 
+_STORES = {
+    "lazy": "lazy: slices in order",
+    "eager": "eager: blocks of slices",
+    "fiba": "fiba: a finger B-tree over the slices of each key",
+}
+_WIDE = 128  # slices
 _LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within 64 bits
 
 

@@ -1,57 +1,65 @@
-"""What the planner of `windlass.sharing` says about an operator's queries, of those that have a range and a slide.
-
-The operator itself shares slices among all queries, which is maximum sharing; `explain(rate=…)` tells what that costs,
-by the cost model, and what other plans would.
-"""
+"""The operator's plan in words: its trees, what they and others would cost, and why these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-
-from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.sharing import carriers
 from windlass.errors import InvalidArgument
-from windlass.operator.query import Query
-from windlass.sharing import ACQ, Plan, plan
-from windlass.windows import Sliding, Tumbling
+from windlass.operator.costs import TITLES
+from windlass.operator.trees import Trees
 
-__all__ = ["acqs_of", "explain_sharing", "shared_plan"]
+__all__ = ["ASKED", "checked_rate", "explained"]
 
-
-def acqs_of(queries: Iterable[Query]) -> list[ACQ]:
-    """An ACQ for each partial of each query with tumbling or sliding windows on time."""
-    found: dict[ACQ, None] = {}
-    periodic = [q for q in queries if isinstance(q.window, Tumbling | Sliding) and q.on_time]
-    wanted = {_plain(a, q) for q in periodic for a in q.aggregates}
-    lengths = [getattr(q.window, name, 0) for q in periodic for name in ("size", "slide")]
-    unit = None if all(isinstance(length, int) for length in lengths) else "us"  # integers are in the stream's unit
-    for q in periodic:
-        for a in q.aggregates:
-            carrier = next((c for c in (_plain(c, q) for c in carriers(_plain(a))) if c in wanted), _plain(a, q))
-            found[ACQ.of(q.window, carrier, unit=unit, name=q.name)] = None
-    return list(found)
+ASKED = "as was asked"
 
 
-def _plain(a: Aggregate, query: Query | None = None) -> Aggregate:
-    """Without its alias; with a filter, which makes it another one."""
-    where = () if query is None or query.where is None else (("where", repr(query.where)),)
-    return replace(a, output=None, params=a.params + where)
-
-
-def shared_plan(queries: Iterable[Query], rate: float) -> Plan:
-    """The cheapest plan for these queries at so many events a second (or in a unit of time)."""
-    found = acqs_of(queries)
-    if not found:
-        raise InvalidArgument("none of the queries has tumbling or sliding windows on time: there is nothing to plan")
-    return plan(found, rate=rate)
-
-
-def explain_sharing(queries: Iterable[Query], rate: float) -> str:
-    listed = list(queries)
-    chosen = shared_plan(listed, rate)
-    left = sorted({q.name for q in listed} - {q.name for q in chosen.acqs})
-    lines = ["sharing: slices are shared by all queries (maximum sharing); for events in order the planner says"]
-    lines += [f"  {line}".rstrip() for line in chosen.explain().splitlines()]
-    lines += [f"  not planned, without a range and a slide on time: {', '.join(left)}"] if left else []
+def explained(plan: Trees, source: str) -> str:
+    """`source` says where the plan comes from."""
+    trees = plan.trees
+    per, scale = ("a second", 1e6) if plan.unit is not None else ("a unit of time", 1.0)
+    rate, keys, batch = plan.observed
+    known = f"{_counted(rate * scale)} events {per}, {keys:,} key{'s' if keys != 1 else ''}, batches of {batch:,}"
+    queries = sum(len(tree.queries) for tree in trees)
+    lines = [f"sharing: {queries} queries in {len(trees)} tree{'s' if len(trees) != 1 else ''}, {source} ({known})"]
+    found = {tree.queries: (cost, slices, held) for tree, cost, slices, held in plan.details}
+    for tree in trees:
+        names = ", ".join(tree.queries[:4]) + (f" and {len(tree.queries) - 4} more" if len(tree.queries) > 4 else "")
+        by = TITLES.get(tree.technique, "the store's own way")
+        figures = ""
+        if tree.queries in found:
+            cost, slices, held = found[tree.queries]
+            figures = f"{_counted(slices * scale)} slices {per}, {_counted(held)} held, {_time(cost * scale)} {per}"
+        lines.append(f"  by {by}: {figures or 'not planned'}  ← {names}")
+    if plan.costs and plan.cost > 0:
+        others = sorted(plan.costs.items(), key=lambda item: item[1])
+        lines.append(
+            "  others     " + ", ".join(f"{name} {cost / plan.cost:.2f}" for name, cost in others) + " times the cost"
+        )
+        lines.append(f"  because    {'the plan is pinned' if source == ASKED else _why(plan)}")
     return "\n".join(lines)
+
+
+def _why(plan: Trees) -> str:
+    if len(plan.details) == 1:
+        return "one tree folds every event once, and more of them would save less than that"
+    _, _, slices, held = max(plan.details, key=lambda d: d[3])
+    finest = max(d[2] for d in plan.details)
+    if held and finest > 2 * slices:
+        together = _counted(held / slices * finest)
+        return f"the longest windows hold {_counted(held)} slices, and would hold {together} if these had all edges"
+    return "slices with the partials of some queries only save more than folding events again costs"
+
+
+def _counted(n: float) -> str:
+    return f"{n:,.0f}" if n >= 10 else f"{n:.3g}"
+
+
+def _time(nanoseconds: float) -> str:
+    for unit, length in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= length:
+            return f"{nanoseconds / length:.3g} {unit}"
+    return f"{nanoseconds:.3g} ns"
+
+
+def checked_rate(rate: float) -> float:
+    if not 0 < rate < float("inf"):
+        raise InvalidArgument(f"the rate of events must be a positive number, got {rate!r}")
+    return float(rate)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windlass.aggregates.monoid import Columns
+from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.partials import packed, unpacked
+from windlass.aggregates.sharing import carriers
 from windlass.aggregates.values import to_arrow
 from windlass.errors import InvalidArgument, UnsupportedAggregate
 from windlass.kernels import Field
@@ -85,16 +86,24 @@ class Union:
         self.plan = Plan(queries, reader.unit, False, "lazy", bool(reader.key))
         self.monoids = self.plan.resolve(reader.types)
         self.answers = Answers(self.plan, self.monoids, reader.types)
-        self.places = [[self._place(branch.plan, kept) for kept in branch.plan.kept] for branch in branches]
+        self.places = [self._places(branch) for branch in branches]
 
-    def _place(self, plan: Plan, kept: Kept) -> int | None:
-        """Where a partial of a branch is; None if only queries that were removed have asked for it."""
+    def _places(self, branch: Branch) -> list[tuple[int, list[int]] | None]:
+        if branch.engine is None:
+            return []
+        lifts = zip(branch.plan.kept, branch.engine.lifts, strict=True)
+        return [self._place(branch.plan, kept, lift.monoid) for kept, lift in lifts]
+
+    def _place(self, plan: Plan, kept: Kept, own: Monoid) -> tuple[int, list[int]] | None:
+        """Where a partial of a branch is, and its fields: its own, or in one that holds it (a sum in a mean). None if
+        only queries that were removed have asked for it."""
         where = None if kept.where is None else plan.predicates[kept.where]
-        for i, mine in enumerate(self.plan.kept):
-            if mine.aggregate == kept.aggregate and (
-                where is None if mine.where is None else self.plan.predicates[mine.where] == where
-            ):
-                return i
+        for a in (kept.aggregate, *carriers(kept.aggregate)):
+            for i, mine in enumerate(self.plan.kept):
+                same = where is None if mine.where is None else self.plan.predicates[mine.where] == where
+                fields = _fields_in(self.monoids[i], own) if same and mine.aggregate == a else None
+                if fields is not None:
+                    return i, fields
         return None
 
     def read(self, table: pa.Table) -> SliceTable:
@@ -121,7 +130,9 @@ class Union:
         if engine is None or not plan.general or plan.sessions:
             raise InvalidArgument("these queries need the events themselves, not slices of them")
         partials = [
-            lift.monoid.allocate(len(slices)) if place is None else slices.partials[place]
+            lift.monoid.allocate(len(slices))
+            if place is None
+            else tuple(slices.partials[place[0]][field] for field in place[1])
             for place, lift in zip(self.places[b], engine.lifts, strict=True)
         ]
         order = np.arange(len(slices))
@@ -132,6 +143,18 @@ class Union:
             values = [lowered(monoid, partials[kept], rows) for kept, monoid in group.lowering]
             for query in group.queries:
                 yield query, values
+
+
+def _fields_in(carrier: Monoid, own: Monoid) -> list[int] | None:
+    """Which fields of a partial are those of another one; None if it does not hold them."""
+    at = {(field.name, field.dtype, field.shape): i for i, field in enumerate(carrier.fields)}
+    found = []
+    for field in own.fields:
+        name = "count" if field.name == "valid" and ("valid", field.dtype, field.shape) not in at else field.name
+        if (name, field.dtype, field.shape) not in at:
+            return None
+        found.append(at[name, field.dtype, field.shape])
+    return found
 
 
 def in_order(queries: Iterable[Query]) -> list[Query]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from windlass.aggregates.monoid import Columns
 from windlass.operator import revisions
+from windlass.operator.choice import EAGER, FIBA, Choice
 from windlass.operator.emitted import (
     ALIVE,
     END,
@@ -34,14 +35,15 @@ from windlass.operator.revisions import Revisions
 from windlass.operator.tuples import Tuples
 from windlass.slicing import cutty, edges, general, instructions
 from windlass.slicing.edges import LONG_AGO, NEVER
-from windlass.slicing.slices import HI, LO, Slices
+from windlass.slicing.forest import Forest
+from windlass.slicing.slices import BASE, CLEAN, FIRST, HI, LO, Slices
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
 
 _MANY = 4096  # keys from which on looking at all of them is work
-_PART = 1 << 14  # windows whose program stays in the cache
+_ROOM = _PART = 1 << 14  # windows whose program stays in the cache
 
 
 class Sliced:
@@ -49,7 +51,9 @@ class Sliced:
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
         self.plan, self.lifts, self.lateness, self.has_sequence = plan, list(lifts), lateness, has_sequence
-        self.slices = Slices()
+        self.slices, self.forest = Slices(), Forest()
+        self.choice = Choice(plan.chosen, plan.may_learn)
+        self.windows = self.scanned = 0  # answered since the last watermark, and their slices
         self.specs = plan.specs()
         self.periodic = plan.periodic
         self.bounds = [b for i in self.periodic if isinstance(b := plan.findings[i].bound, Periodic)]
@@ -58,7 +62,7 @@ class Sliced:
         self._find_edges()
         self.watermark = LONG_AGO
         self.epoch = 1
-        self.room = 1024  # windows that are expected to be due
+        self.room = _ROOM  # windows that are expected to be due
         self.cells = 1024  # slices that a batch is expected to be cut into
         self.kept_from, self.evict_at = LONG_AGO, 0
         self.keys = 0
@@ -113,6 +117,7 @@ class Sliced:
         gone = np.zeros(len(self.latest), np.bool_)
         gone[keys] = True
         self.slices.clear(keys)
+        self.forest.trim(self.slices)
         self.earliest[:, keys], self.started[:, keys], self.latest[keys] = NEVER, False, LONG_AGO
         self.emitted.forget(gone)
         self.revisions.forget(gone)
@@ -124,6 +129,7 @@ class Sliced:
         slots = self.slices.renumber(kept)
         for lift in self.lifts:
             lift.renumber(slots)
+        self.forest.clear()
         self.earliest, self.started, self.latest = self.earliest[:, kept], self.started[:, kept], self.latest[kept]
         self.emitted.renumber(kept)
         self.revisions.renumber(kept)
@@ -236,7 +242,7 @@ class Sliced:
         """The rows that come out at this watermark."""
         before = self.watermark
         again = np.zeros(len(self.latest), np.bool_)
-        parts = []
+        parts, late = [], np.empty((0, 7), np.int64)
         if self.pending:
             known_from = self.earliest.copy()
             cuts = []
@@ -247,14 +253,17 @@ class Sliced:
                 if some:
                     refusals = np.concatenate([refused for _, refused in some], axis=1)
                     cuts.append(self._fold_late(Tuples.concat([events for events, _ in some]), refusals))
-            cut = np.concatenate(cuts)
+            late = np.concatenate(cuts)
             self.pending = []
-            again[cut[:, general.KEY]] = True
-            parts.append(self._altered(before, cut, known_from))
+            self.forest.touch(late[:, general.KEY], late[:, general.EARLIEST], self.slices)
+            again[late[:, general.KEY]] = True
+            parts.append(self._altered(before, late, known_from))
         upto = NEVER if over else watermark
         parts.append(self._due(before, upto))
         parts += [self._sessions(i, gap, before, upto, again) for i, gap in self.sessions]
         rows = Rows.concat(parts)
+        if self.choice.learns:
+            self._learn(before, late)
         self.watermark = max(before, watermark)
         self.epoch += 1
         if not over:
@@ -271,8 +280,8 @@ class Sliced:
             after[d, ~self.started[d]] = LONG_AGO if before == LONG_AGO else before - self.lateness
             until[d, ~final] = LONG_AGO
             self.started[d] = final
-        found = self._enumerate(chosen, after, until, look=False)
-        return self._rows(found, np.zeros(len(found), np.int64))
+        found = self._enumerate(chosen, after, until, np.empty((0, 7), np.int64))
+        return self._rows(found, np.zeros(len(found), np.int64), upto)
 
     def _altered(self, before: int, cut: Array, known_from: Array) -> Rows:
         """Windows with fixed edges that were complete before, are not closed, and hold late events."""
@@ -289,7 +298,7 @@ class Sliced:
         if empty.any():  # a key's first event is earlier now: so are its first empty windows
             after[empty] = np.where(some, before - self.lateness, after[empty])
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
-        found = self._enumerate(np.arange(len(self.specs)), after, upto, look=True)
+        found = self._enumerate(np.arange(len(self.specs)), after, upto, cut)
         # An empty window was there if it starts no earlier than the first one that held an event.
         known = found[:, general.KNOWN] == 1
         altered = found[:, general.ALTERED] == 1
@@ -309,44 +318,81 @@ class Sliced:
         chosen = np.flatnonzero(altered)
         found, known = found[chosen], known[chosen]
         identity = self._identity(found)
-        return self._rows(found, self.revisions.next(identity, known))
+        return self._rows(found, self.revisions.next(identity, known), before)
 
     def _identity(self, found: Array) -> Array:
         finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]]
         return np.column_stack([finding, found[:, [general.OWNER, general.LOW, general.HIGH]]])
 
-    def _enumerate(self, chosen: Array, after: Array, upto: Array, look: bool) -> Array:
+    def _enumerate(self, chosen: Array, after: Array, upto: Array, late: Array) -> Array:
         if not len(chosen):
             return np.empty((0, 8), np.int64)
         s = self.slices
-        self.room = max(self.room, 2 * len(s))  # what is not needed is not touched, so it takes no memory
         out = np.empty((self.room, 8), np.int64, "F")
         specs = self.specs[chosen]
-        arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, look, s.directory, s.rows)
+        times = starts = np.empty(0, np.int64)
+        if len(late):
+            late = late[np.lexsort((late[:, general.EARLIEST], late[:, general.KEY]))]
+            starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1))
+            times = np.ascontiguousarray(late[:, general.EARLIEST])
+        arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, times, starts, s.directory, s.rows)
         n = int(general.due()(*arguments, out))
+        self.room = max(_ROOM, 2 * n, self.room // 2)  # so that the next time needs one pass; far more is slow to get
         if n > len(out):
-            self.room = 2 * n  # so that the next time needs one pass
             out = np.empty((n, 8), np.int64, "F")
             general.due()(*arguments, out)
         out[:n, general.WINDOW] = chosen[out[:n, general.WINDOW]]
         return out[:n]
 
-    def _rows(self, found: Array, revision: Array) -> Rows:
-        partials = self._answer(found)
+    def _rows(self, found: Array, revision: Array, upto: int) -> Rows:
+        partials = self._answer(found, upto)
         finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]] if len(found) else np.empty(0, np.int64)
         low, high = found[:, general.LOW], found[:, general.HIGH]
         none = np.zeros(len(found), np.bool_)
         return Rows(finding, found[:, general.OWNER], low, high, low, high, revision, none, partials)
 
-    def _answer(self, found: Array) -> list[Columns]:
+    def _answer(self, found: Array, upto: int) -> list[Columns]:
+        """The partials of windows that end up to a time."""
         s = self.slices
         answers = [lift.monoid.allocate(len(found)) for lift in self.lifts]
-        program = np.empty((min(len(found), _PART) * (2 if self.plan.eager else 1), instructions.WIDTH), np.int64)
+        if self.choice.learns:
+            self.windows += len(found)
+            self.scanned += int((found[:, general.UPTO] - found[:, general.FROM]).sum())
+        if self.choice.store == FIBA:
+            self._ask_trees(found, upto, answers)
+            return answers
+        eager = self.choice.store == EAGER
+        for lift in self.lifts:
+            lift.eager = eager
+        program = np.empty((min(len(found), _PART) * (2 if eager else 1), instructions.WIDTH), np.int64)
         for i in range(0, len(found), _PART):
-            n = int(general.ask()(found[i : i + _PART], s.directory, self.plan.eager, program))
+            n = int(general.ask()(found[i : i + _PART], upto, s.directory, s.rows, eager, program))
             for lift, partials in zip(self.lifts, answers, strict=True):
                 lift.run(program[:n], None, s, tuple(column[i : i + _PART] for column in partials))
         return answers
+
+    def _learn(self, before: int, late: Array) -> None:
+        """Let another store take over if the one there is does not suit what came."""
+        s = self.slices
+        behind = int(general.behind()(late, before, s.directory, s.rows)) if len(late) else 0
+        if self.choice.note(self.windows, self.scanned, len(late), behind):
+            self.forest.clear()
+            s.directory[:, CLEAN] = 0
+            for lift in self.lifts:
+                lift.nodes = lift.monoid.allocate(0)
+        self.windows = self.scanned = 0
+
+    def _ask_trees(self, found: Array, upto: int, answers: list[Columns]) -> None:
+        s, done = self.slices, 0
+        if not len(found):
+            return
+        program, pieces = self.forest.prepare(found, upto, s)
+        for lift in self.lifts:
+            lift.run_pieces(program, None, pieces, s.slots, self.forest.rows, ())
+        while done < len(found):
+            done, program, pieces = self.forest.ask(found, done, s)
+            for lift, partials in zip(self.lifts, answers, strict=True):
+                lift.run_pieces(program, None, pieces, s.slots, self.forest.rows, partials)
 
     def open_windows(self) -> int:
         """How many windows hold events and are not complete."""
@@ -356,11 +402,8 @@ class Sliced:
             shape = (len(every), len(self.latest) if self.empty.any() else 1)
             bounds = np.full(shape, self.watermark, np.int64), np.full(shape, NEVER, np.int64)
             s = self.slices
-            n = int(
-                general.due()(
-                    self.specs, *bounds, self.earliest, self.latest, self.epoch, False, s.directory, s.rows, nothing
-                )
-            )
+            seen = (self.earliest, self.latest, self.epoch, np.empty(0, np.int64), np.empty(0, np.int64))
+            n = int(general.due()(self.specs, *bounds, *seen, s.directory, s.rows, nothing))
         again = np.zeros(len(self.latest), np.bool_)
         for _, gap in self.sessions:
             s = self.slices
@@ -383,7 +426,7 @@ class Sliced:
         table[:, HIGH] = table[:, END] = out[:, general.HIGH]
         table[:, EVENTS] = out[:, general.ALTERED]  # when it last changed: the same if nothing did
         table[:, ALIVE] = 1
-        partials = self._answer(out)
+        partials = self._answer(out, upto)
         if self.lateness == 0:
             return Rows.of(table, partials)  # closed as soon as they are complete
         return self.emitted.emit(table, partials, again, finding=i)
@@ -411,13 +454,20 @@ class Sliced:
         if (upto < together - 1).any():
             self._merge_old(upto, together)
         s.evict(upto)
+        self.forest.trim(s)
         self.evict_at = 2 * len(s)
 
     def _merge_old(self, keep: Array, together: Array) -> None:
         s = self.slices
+        before = s.directory[:, HI].copy()
         program = np.empty((len(s) + 1, instructions.WIDTH), np.int64)
         n, s.free_count = general.merge_old()(
             self.landmarks, self.gap, keep, together, s.directory, s.rows, s.free, s.free_count, program
         )
         for lift in self.lifts:
             lift.run(program[:n], None, s, ())
+        if self.choice.store == FIBA:
+            left = np.maximum(together - (before - s.directory[:, HI]) - keep, 0)
+            keys = np.repeat(np.arange(len(keep)), left)
+            at = np.arange(len(keys)) - np.repeat(np.cumsum(left) - left, left) + (s.directory[:, BASE] + keep)[keys]
+            self.forest.touch(keys, s.rows[at, FIRST], s)

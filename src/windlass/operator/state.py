@@ -25,7 +25,8 @@ import hashlib
 import json
 import struct
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +44,7 @@ from windlass.kernels import digest
 from windlass.kernels.digests import Undigestible
 from windlass.operator.answers import Answers
 from windlass.operator.branch import Branch
+from windlass.operator.costs import STORES
 from windlass.operator.definitions import defined, definition
 from windlass.operator.emitted import Emitted, Rows
 from windlass.operator.events import Events, Reader
@@ -54,6 +56,7 @@ from windlass.operator.query import Query
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.forest import Forest
 from windlass.slicing.slices import (
     BARRIER,
     BASE,
@@ -89,7 +92,7 @@ _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
 _PACKAGES = ("windlass.operator.", "windlass.slicing.")
-_DETERMINED = (Plan, Answers, Lift, Reader)  # by queries and types; of lifts, slices write the partials
+_DETERMINED = (Plan, Answers, Lift, Reader, Forest)  # by queries, types and slices; of lifts, these write the partials
 _MADE = {cls.__name__: cls for cls in (Tuples, Rows)}  # what comes and goes, so a blank operator has none
 # The columns of slices that an engine uses; the others hold whatever was there.
 _CUTTY, _GENERAL = (FIRST, POS), (START, END, FIRST, LAST, BORN, CHANGED, BARRIER)
@@ -120,6 +123,10 @@ def pack(operator: Operator) -> bytes:
         "state": writer.attributes(operator, _blank(operator, reader, branches)),
         "arrays": writer.described,
     }
+    return _framed(head, writer)
+
+
+def _framed(head: dict[str, Any], writer: _Writer) -> bytes:
     text = json.dumps(head, separators=(",", ":")).encode()
     data = b"".join([MAGIC, struct.pack("<IQ", FORMAT, len(text)), text, *writer.parts])
     return data + hashlib.blake2b(data, digest_size=_DIGEST).digest()
@@ -128,19 +135,49 @@ def pack(operator: Operator) -> bytes:
 def unpack(operator: Operator, data: Any, removed: Iterable[Query] = ()) -> Operator:
     """An operator with the options and queries of this one, in the state of the snapshot."""
     head, body = _opened(data)
-    try:
+    with refusing():
         check_options(head["asked"], asked(operator))
         then = recalled(head["asked"], operator.queries, removed)
         reader = base64.b64decode(head["reader"], validate=True)
-        other = _blank(type(operator)(then, **options(operator)), reader, head["branches"])
+        unpinned = type(operator)(then, **{**options(operator), "plan": None})
+        unpinned._pin = operator._pin  # as far as it goes: the trees are those of the snapshot
+        other = _blank(unpinned, reader, head["branches"])
         taken = _Taken(head["arrays"], body, other._reader)
         taken.fill(other, head["state"])
         other.change_queries(operator.queries)
-        return other
+    return other
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Whatever reading a state that could not be raises: the snapshot is corrupt."""
+    try:
+        yield
     except CorruptSnapshot:
         raise
     except _IMPOSSIBLE as error:
         raise CorruptSnapshot(f"the snapshot's state is impossible: {type(error).__name__}: {error}") from error
+
+
+def sealed(asked: dict[str, Any], reader: Reader, write: Callable[[_Writer], Any]) -> bytes:
+    """The state of something else that reads events, in the same frame: what was asked, and what `write` says."""
+    writer = _Writer(reader)
+    known = writer.node(write(writer), None)
+    types = base64.b64encode(reader.snapshot()).decode()
+    return _framed({"asked": asked, "reader": types, "state": known, "arrays": writer.described}, writer)
+
+
+def unsealed(data: Any, reader: Reader) -> tuple[Any, bytes, Unsealed]:
+    """What was asked, the reader's state, and the rest."""
+    head, body = _opened(data)
+    taken = Unsealed(head["arrays"], body, reader)
+    taken.state = head["state"]
+    return head["asked"], base64.b64decode(head["reader"], validate=True), taken
+
+
+def digests(aggregate: Any) -> list[str | None]:
+    """Of an aggregate's own functions."""
+    return [_digest(aggregate.definition or None)]
 
 
 def unpickled(
@@ -192,6 +229,7 @@ def _opened(data: Any) -> tuple[dict[str, Any], memoryview]:
 def _making(branch: Branch) -> dict[str, Any]:
     """What it takes, besides queries and types, to make a branch like this one before its first event."""
     making: dict[str, Any] = {"queries": [query.name for query in _planned(branch)]}
+    making["technique"] = next((name for name, store in STORES.items() if store == branch.store), "auto")
     if branch.engine is not None:
         making["removed"] = sorted(branch.plan.removed)
         making["dtypes"] = {name: str(dtype) for name, dtype in branch.plan.dtypes.items()}
@@ -217,11 +255,12 @@ def _layout(m: Monoid) -> list[Any]:
 def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, Any]]) -> Operator:
     """An operator that was asked the same and knows the types, but has seen no event."""
     queries = {query.name: query for query in planned(operator)}
-    other = type(operator)(list(queries.values()), **options(operator))
+    other = type(operator)(list(queries.values()), **{**options(operator), "plan": None})
+    other._pin = operator._pin
     other._reader.restore(reader)
     other._branches = []
     for making in branches:
-        branch = other._branch([queries[name] for name in making["queries"]])
+        branch = other._branch([queries[name] for name in making["queries"]], technique=making.get("technique", "auto"))
         if "engine" in making:
             _install(branch, other, making)
         other._branches.append(branch)
@@ -229,14 +268,7 @@ def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, An
 
 
 def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> None:
-    reader = operator._reader
-    plan = branch.bound_to(reader.unit)
-    none = np.empty(0, np.int64)
-    read = {name: Column(np.empty(0, t.dtype), None, t) for name, t in reader.types.items()}
-    events = Events(none, (0, 0, True), None, [], reader.time_type, None, dict(reader.types), read)  # type: ignore[arg-type]
-    tuples = Tuples(none, none, none, none, {n: np.empty(0, dtype) for n, dtype in making["dtypes"].items()})
-    lateness = _lateness(operator._lateness, reader.unit)
-    branch.install(plan, events, tuples, lateness, reader.sequence is not None, LONG_AGO)
+    install(branch, operator, making["dtypes"], LONG_AGO)
     made = _making(branch)
     for what in ("engine", "partials"):
         if made[what] != making[what]:
@@ -245,6 +277,18 @@ def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> N
             )
     for name in making["removed"]:
         branch.remove(name, name)
+
+
+def install(branch: Branch, operator: Operator, dtypes: Mapping[str, str], watermark: int) -> None:
+    """Make a branch's engine without an event, of the types that are known."""
+    reader = operator._reader
+    plan = branch.bound_to(reader.unit)
+    none = np.empty(0, np.int64)
+    read = {name: Column(np.empty(0, t.dtype), None, t) for name, t in reader.types.items()}
+    events = Events(none, (0, 0, True), None, [], reader.time_type, None, dict(reader.types), read)  # type: ignore[arg-type]
+    tuples = Tuples(none, none, none, none, {n: np.empty(0, dtype) for n, dtype in dtypes.items()})
+    lateness = _lateness(operator._lateness, reader.unit)
+    branch.install(plan, events, tuples, lateness, reader.sequence is not None, watermark)
 
 
 # --------------------------------------------------------------------------- what was asked
@@ -263,6 +307,8 @@ def options(operator: Operator) -> dict[str, Any]:
         "slicing": operator._slicing,
         "watermarks": operator._watermarks,
         "key_ttl": operator._key_ttl,
+        "technique": operator._technique,
+        "plan": operator._pin,
     }
 
 
@@ -272,6 +318,8 @@ def asked(operator: Operator) -> dict[str, Any]:
     given["allowed_lateness"] = _lateness(operator._lateness, "us")
     given["key_ttl"] = None if operator._key_ttl is None else _lateness(operator._key_ttl, "us")
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
+    given["technique"] = None if operator._technique == "auto" else operator._technique  # as if it were not there
+    given["plan"] = None if operator._pin is None else [[list(names), by] for names, by in operator._pin]
     queries = {query.name: _description(query) for query in planned(operator)}
     functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
     definitions = {query.name: definition(query) for query in planned(operator)}
@@ -287,7 +335,7 @@ def asked(operator: Operator) -> dict[str, Any]:
 def check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise if a snapshot is of an operator with other options, and say which."""
     for name, value in now["options"].items():
-        if was["options"].get(name) != value:
+        if name != "plan" and was["options"].get(name) != value:  # trees go on as they are
             raise CorruptSnapshot(
                 f"the snapshot is of an operator with {name}={was['options'].get(name)!r}, this one has {value!r}"
             )
@@ -693,6 +741,16 @@ class _Taken:
 
     def table(self, number: int) -> pa.Table:
         return pa.ipc.open_stream(pa.py_buffer(bytes(self.arrays[number][-1]))).read_all()
+
+
+class Unsealed(_Taken):
+    """What `sealed` has written."""
+
+    state: Any
+
+    @property
+    def known(self) -> Any:
+        return self.value(self.state, None)
 
 
 def _kind(value: Any) -> str:

@@ -65,18 +65,26 @@ class CostModel:
 
     def tree(self, load: Load) -> Priced:
         """With the technique that is cheapest for it."""
+        final = self._cheapest(load)
+        return Priced(self._partial(load) + final.cost, final.technique, final.omega)
+
+    def _cheapest(self, load: Load) -> Priced:
+        """Of final aggregation, which is the same for either optimiser."""
+        key = self.rate, self.objective, tuple(self.techniques)
+        known: Priced | None = load.priced.get(key)
+        if known is not None:
+            return known
         if self.objective == "paper":
             omegas, final = PAPER_OMEGA, load
         else:
             omegas, final = COUNTED, load.thinned(self.rate)
-        partial = self._partial(load)
-        best: Priced | None = None
+        best = Priced(float("inf"), "", 0.0)
         for technique in self.techniques:
             omega = omegas[technique](final)
-            cost = partial + self._final(final, technique, omega)
-            if best is None or cost < best.cost:
+            cost = self._final(final, technique, omega)
+            if cost < best.cost or not best.technique:
                 best = Priced(cost, technique, omega)
-        assert best is not None
+        load.priced[key] = best
         return best
 
     def _partial(self, load: Load) -> float:

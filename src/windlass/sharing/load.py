@@ -54,6 +54,11 @@ class Load:
             return self
         return Load(self.ranges, self.slides, self.edges, events, self.inside)
 
+    @cached_property
+    def priced(self) -> dict[Any, Any]:
+        """What it was found to cost, by cost model."""
+        return {}
+
     @property
     def acqs(self) -> int:
         return len(self.ranges)
@@ -85,7 +90,9 @@ class Load:
     @cached_property
     def distinct_partials(self) -> Floats:
         """P of each distinct range."""
-        distinct: Floats = self.partials[np.diff(self.ranges, prepend=0) != 0]
+        new = np.ones(len(self.ranges), np.bool_)
+        np.not_equal(self.ranges[1:], self.ranges[:-1], out=new[1:])
+        distinct: Floats = self.partials[new]
         return distinct
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple
@@ -36,10 +37,11 @@ def _none(trees: Sequence[Grown], model: CostModel, counter: Counter) -> list[Gr
 
 
 def _all(trees: Sequence[Grown], model: CostModel, counter: Counter) -> list[Grown]:
-    union = trees[0]
-    for tree in trees[1:]:
-        union = Grown(union.members + tree.members, union.load.merged(tree.load, counter), tree.price)
-    return [Grown(union.members, union.load, model.tree(union.load))]
+    loads = [tree.load for tree in trees]
+    while len(loads) > 1:  # two and two, so that none is copied often
+        paired = [a.merged(b, counter) for a, b in zip(loads[::2], loads[1::2], strict=False)]
+        loads = paired + loads[2 * len(paired) :]
+    return [Grown([k for tree in trees for k in tree.members], loads[0], model.tree(loads[0]))]
 
 
 def _exhaustive(trees: Sequence[Grown], model: CostModel, counter: Counter) -> list[Grown]:
@@ -98,7 +100,8 @@ def plan(
     if optimizer != "auto":
         return _planned(found, settings)
     kinds = ("weaveshare", "triweave", "maximum sharing")
-    return min((_planned(found, settings._replace(optimizer=kind)) for kind in kinds), key=lambda p: p.cost)
+    known: dict[Aggregate, Lane] = {}  # edges and loads, which are the same for all of them
+    return min((_planned(found, settings._replace(optimizer=kind), known) for kind in kinds), key=lambda p: p.cost)
 
 
 def _is_positive(rate: Any) -> bool:
@@ -126,12 +129,15 @@ def _per_second(acqs: Sequence[ACQ]) -> float:
     return 1e6 if acqs[0].is_time else 1.0
 
 
-def _planned(acqs: Sequence[ACQ], settings: Settings) -> Plan:
+def _planned(acqs: Sequence[ACQ], settings: Settings, known: dict[Aggregate, Lane] | None = None) -> Plan:
     trees: list[Tree] = []
     cost, countings = 0.0, set()
     scale = _per_second(acqs)
+    known = {} if known is None else known
     for aggregate in dict.fromkeys(q.aggregate for q in acqs):
-        lane = Lane([q for q in acqs if q.aggregate == aggregate], aggregate, settings)
+        if aggregate not in known:
+            known[aggregate] = Lane([q for q in acqs if q.aggregate == aggregate], aggregate, settings)
+        lane = known[aggregate].by(settings)
         woven = lane.step(lane.start(), lane.model, lane.counter)
         trees += lane.trees(woven, scale)
         cost += lane.cost(woven) * scale
@@ -144,29 +150,42 @@ class Lane:
     """The ACQs of one aggregate, as they are planned."""
 
     def __init__(self, acqs: Sequence[ACQ], aggregate: Aggregate, settings: Settings) -> None:
-        self.settings = settings
-        self.step, self.single, self.is_shared = _STEPS[settings.optimizer]
+        self.aggregate, single = aggregate, _STEPS[settings.optimizer][1]
         cut = FRAGMENTS[settings.fragments]
         groups: dict[object, list[ACQ]] = {}
         edges: set[Progression] = set()
         for q in acqs:
             progressions = frozenset(cut(q.range, q.slide, q.offset))
             edges |= progressions
-            groups.setdefault(q.identity if self.single else progressions, []).append(q)
-        self.groups = list(groups.values())
+            groups.setdefault(q.identity if single else progressions, []).append(q)
+        self.groups, self.edges = list(groups.values()), edges
         self.counter, self.counting = counter_for(edges, settings.counting)
-        shared = self.counter.rate(self.counter.mark(edges)) if self.is_shared else None
-        self.model = CostModel(settings.rate, serving(aggregate, settings.technique), settings.objective, shared)
+        self._loads: dict[int, Load] = {}
+        self._set(settings)
+
+    def _set(self, settings: Settings) -> None:
+        self.settings = settings
+        self.step, _, is_shared = _STEPS[settings.optimizer]
+        shared = self.counter.rate(self.counter.mark(self.edges)) if is_shared else None
+        self.model = CostModel(settings.rate, serving(self.aggregate, settings.technique), settings.objective, shared)
+
+    def by(self, settings: Settings) -> Lane:
+        """The same ACQs, planned in another way that starts with the same groups."""
+        other = copy(self)
+        other._set(settings)
+        return other
 
     def start(self) -> list[Grown]:
         """A tree for each group."""
-        return [self.grown([k]) for k in range(len(self.groups))]
+        return [self.grown(k) for k in range(len(self.groups))]
 
-    def grown(self, members: Sequence[int]) -> Grown:
-        acqs = [q for k in members for q in self.groups[k]]
-        cutty = self.settings.fragments == "cutty"
-        load = Load.of(acqs, self.counter, edges_of(acqs, self.settings.fragments), cutty=cutty)
-        return Grown(list(members), load, self.model.tree(load))
+    def grown(self, k: int) -> Grown:
+        load = self._loads.get(k)
+        if load is None:
+            acqs, cutty = self.groups[k], self.settings.fragments == "cutty"
+            load = Load.of(acqs, self.counter, edges_of(acqs, self.settings.fragments), cutty=cutty)
+            self._loads[k] = load
+        return Grown([k], load, self.model.tree(load))
 
     def cost(self, woven: Sequence[Grown]) -> float:
         return self.model.common + sum(tree.cost for tree in woven)
@@ -239,7 +258,7 @@ def priced(chosen: Plan, objective: str) -> Plan:
         grown = []
         for k, tree in enumerate(mine):
             lane.model = replace(lane.model, techniques=[tree.technique])
-            grown.append(lane.grown([k]))
+            grown.append(lane.grown(k))
         trees += lane.trees(grown, scale)
         cost += lane.cost(grown) * scale
     return replace(chosen, trees=tuple(trees), objective=objective, cost=cost, alternatives=())

@@ -357,10 +357,10 @@ def _settle() -> Any:
 
 @cache
 def due() -> Any:
-    """`due(specs, after, upto, earliest, latest, epoch, directory, rows, out)`: the windows with fixed edges that end
-    in (after, upto] (by specification, and by key or for all keys) and hold an event, or may be empty. Returns how
-    many there are and writes as many as `out` has room for. ALTERED: an event came in this epoch; KNOWN: there was
-    one before."""
+    """`due(specs, after, upto, earliest, latest, epoch, late, starts, directory, rows, out)`: the windows with fixed
+    edges that end in (after, upto] (by specification, and by key or for all keys) and hold an event, or may be empty.
+    Returns how many there are and writes as many as `out` has room for. If there are `late` times, which begin for each
+    key at its start: ALTERED, one of them is in the window; KNOWN: there was an event before this epoch."""
 
     def put(
         out: Any,
@@ -375,15 +375,18 @@ def due() -> Any:
         base: Any,
         epoch: Any,
         last: Any,
+        late: Any,
+        starts: Any,
     ) -> Any:
         if n < out.shape[0]:
             altered, known = 0, 0
-            if epoch >= 0:
-                for r in range(p, q):
-                    if rows[r, CHANGED] == epoch:
-                        altered = 1
-                    if rows[r, BORN] < epoch and r >= last:
-                        known = 1
+            if len(late) > 0:
+                i = position(late, starts[k], starts[k + 1], low)
+                altered = 1 if i < starts[k + 1] and late[i] < high else 0
+                r = max(p, last)
+                while r < q and rows[r, BORN] >= epoch:
+                    r += 1
+                known = 1 if r < q else 0
             out[n, WINDOW] = d
             out[n, OWNER] = k
             out[n, FROM] = p - base
@@ -401,7 +404,8 @@ def due() -> Any:
         earliest: Any,
         latest: Any,
         epoch: Any,
-        look: Any,
+        late: Any,
+        starts: Any,
         directory: Any,
         rows: Any,
         out: Any,
@@ -431,7 +435,7 @@ def due() -> Any:
                             break
                         q = position(firsts, r, hi, high)
                         if high > a:
-                            n = put(out, n, d, k, low, q, o, high, rows, base, epoch if look else -1, r)
+                            n = put(out, n, d, k, low, q, o, high, rows, base, epoch, r, late, starts)
                         r = q
                     continue
                 begun = NEVER
@@ -464,7 +468,7 @@ def due() -> Any:
                             break
                         y = position_on(firsts, y, hi, e)
                         if first < e or empty:
-                            n = put(out, n, d, k, x, y, s, e, rows, base, epoch if look else -1, x)
+                            n = put(out, n, d, k, x, y, s, e, rows, base, epoch, x, late, starts)
                     if p == 0:
                         break
                     w += 1
@@ -660,17 +664,17 @@ def merge_old() -> Any:
 
 @cache
 def ask() -> Any:
-    """`ask(windows, rank, directory, eager, program)`: the program that answers windows, whose slices are all
-    closed."""
+    """`ask(windows, upto, directory, rows, eager, program)`: the program that answers windows, all of which end up to
+    that time. Slices behind it are open: no window takes them yet, so nothing is kept over them."""
 
-    def write_program(windows: Any, directory: Any, eager: Any, program: Any) -> Any:
-        n = 0
+    def write_program(windows: Any, upto: Any, directory: Any, rows: Any, eager: Any, program: Any) -> Any:
+        n, firsts = 0, rows[:, FIRST]
         for w in range(windows.shape[0]):
             k, p, q = windows[w, OWNER], windows[w, FROM], windows[w, UPTO]
             if eager and q - p > 2:
-                lo, hi = directory[k, LO], directory[k, HI]
-                clean = max(directory[k, CLEAN], lo)
-                if clean < hi:
+                lo, clean = directory[k, LO], max(directory[k, CLEAN], directory[k, LO])
+                if clean < q:
+                    hi = closed(firsts, directory, k, q, upto)
                     program[n, 0] = REPAIR
                     program[n, 1] = directory[k, BASE]
                     program[n, 2] = directory[k, CAPACITY]
@@ -690,6 +694,33 @@ def ask() -> Any:
         return n
 
     return compiled(write_program)
+
+
+def closed(firsts: Any, directory: Any, k: Any, q: Any, upto: Any) -> Any:
+    """How far a key's run was cut off by that time: all but the last slice that began before it, q at least. Only late
+    events can change these."""
+    base = directory[k, BASE]
+    return max(q, position(firsts, base + q, base + directory[k, HI], upto) - base - (upto != NEVER))
+
+
+@cache
+def behind() -> Any:
+    """`behind(late, upto, directory, rows)`: how many slices there are up to a time from the first of each key's late
+    ones on."""
+
+    def count_behind(late: Any, upto: Any, directory: Any, rows: Any) -> Any:
+        n, d, firsts = 0, 0, rows[:, FIRST]
+        while d < late.shape[0]:
+            k, first = late[d, KEY], late[d, EARLIEST]
+            while d < late.shape[0] and late[d, KEY] == k:
+                first = min(first, late[d, EARLIEST])
+                d += 1
+            lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
+            x = position(firsts, lo, hi, first)
+            n += position(firsts, x, hi, upto) - x
+        return n
+
+    return compiled(count_behind)
 
 
 @cache

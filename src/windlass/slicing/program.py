@@ -8,10 +8,11 @@ number of aggregates, and leaves a program, a row of integers an instruction:
     MERGE   slot  other                 slot ← slot ⊕ other
     REPAIR  base  capacity  a  b  lo  hi  what is kept over a key's slices lo:hi, of which a:b are new or changed
     ANSWER  row   base  capacity  p  q    answer ← the partial of the slices p:q of the key whose slices begin at base
+    COMBINE row   i  stop               answer ← pieces i ⊕ … ⊕ stop - 1: slots, or ~node; of ~node: that node ←
 
 An aggregate runs it in one compiled loop (`run`). Lazy or eager is the same program: an eager store keeps partials of
 many slices together, so that an ANSWER takes a few ⊕ instead of n - 1, and brings them up to date at a REPAIR.
-Which, see `blocks` and `tree`.
+Which, see `blocks` and `tree`. COMBINE is all that `forest` needs; its programs bring the pieces in place of the rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from windlass.aggregates.evaluation import Events
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.kernels import accessors, prefetcher, unsigned
 from windlass.slicing import blocks, tree
-from windlass.slicing.instructions import ABSORB, FOLD, MERGE, REPAIR
+from windlass.slicing.instructions import ABSORB, COMBINE, FOLD, MERGE, REPAIR
 from windlass.slicing.slices import AHEAD, SLOT
 
 Function = Callable[..., Any]
@@ -35,28 +36,38 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def run(
-    m: Monoid, program: Integers, events: Events, rows: Integers, pool: Columns, nodes: Columns, outside: Columns
+    m: Monoid,
+    program: Integers,
+    events: Events,
+    rows: Integers,
+    pool: Columns,
+    nodes: Columns,
+    outside: Columns,
+    as_tree: bool = False,
 ) -> None:
     """Run a program on one aggregate's partials: `pool` by slot, `nodes` of an eager store.
 
     `outside` are partials by row: answers that are written, or what is absorbed. `rows` are the slices' own rows, which
     say in what slot each one's partial is. `events[1]` says which events count (nulls and filtered ones do not); empty:
-    all of them.
+    all of them. `as_tree`: what an eager store is of, whatever the partials.
     """
     if len(program):
-        _kernel(m)(program, events, rows, pool, nodes, outside)
+        _kernel(m, as_tree)(program, events, rows, pool, nodes, outside)
 
 
-def _kernel(m: Monoid) -> Function:
-    make = _compiled_kernel if m.gather is None else _gathering_kernel
-    return evaluation.kernel(m, lambda: make(m), "program")
+def _kernel(m: Monoid, as_tree: bool) -> Function:
+    if m.gather is not None:
+        return evaluation.kernel(m, lambda: _gathering_kernel(m), "program")
+    if as_tree:
+        return evaluation.kernel(m, lambda: _compiled_kernel(m, tree), "program over a tree")
+    return evaluation.kernel(m, lambda: _compiled_kernel(m, blocks), "program")
 
 
-def _compiled_kernel(m: Monoid) -> Function:
+def _compiled_kernel(m: Monoid, eager: Any) -> Function:
     combine, identity, lift = m.combine, m.identity, m.lift
     (load, store), bring = accessors(m.fields), prefetcher(len(m.fields))
     load_event, _ = accessors(tuple(evaluation.value_field(t) for t in m.inputs))
-    repair, answer = blocks.repairing(m), _answer(m)
+    repair, answer = eager.repairing(m), _answer(m, eager)
 
     def fold_some(events: Any, i: Any, stop: Any, acc: Any) -> Any:
         counts = events[1]
@@ -69,6 +80,10 @@ def _compiled_kernel(m: Monoid) -> Function:
         for j in range(i, stop):
             acc = combine(acc, lift(*load_event(events[0], j)))
         return acc
+
+    def piece(pieces: Any, j: Any, pool: Any, nodes: Any) -> Any:
+        i = pieces[unsigned(j), 0]
+        return load(pool, i) if i >= 0 else load(nodes, ~i)
 
     def program_loop(program: Any, events: Any, rows: Any, pool: Any, nodes: Any, outside: Any) -> Any:
         for t in range(program.shape[0]):
@@ -93,6 +108,14 @@ def _compiled_kernel(m: Monoid) -> Function:
                 store(pool, a, combine(load(pool, a), load(pool, b)))
             elif op == REPAIR:
                 repair(rows, pool, nodes, a, b, program[t, 3], program[t, 4], program[t, 5], program[t, 6])
+            elif op == COMBINE:
+                acc = identity() if b == program[t, 3] else piece(rows, b, pool, nodes)
+                for j in range(b + 1, program[t, 3]):
+                    acc = combine(acc, piece(rows, j, pool, nodes))
+                if a < 0:
+                    store(nodes, ~a, acc)
+                else:
+                    store(outside, a, acc)
             else:
                 store(outside, a, answer(rows, pool, nodes, b, program[t, 3], program[t, 4], program[t, 5]))
 
@@ -131,27 +154,27 @@ def _gathering_kernel(m: Monoid) -> Function:
                 store(pool, a, combine(load(pool, a), load(pool, b)))
             elif op == REPAIR:
                 repair(rows, pool, nodes, a, b, c, d, e, f)
+            elif op == COMBINE:
+                found = [load(pool, i) if i >= 0 else load(nodes, ~i) for i in rows[b:c, 0].tolist()]
+                acc = unite(found) if found else identity()
+                store(nodes if a < 0 else outside, ~a if a < 0 else a, acc)
             else:
                 store(outside, a, answer(rows, pool, nodes, b, c, d, e))
 
     return program_loop
 
 
-def _store(m: Monoid) -> Any:
-    """What an eager store is: blocks, or a tree where that would copy events too often."""
-    return blocks if m.gather is None else tree
+def nodes(m: Monoid, rows: int, as_tree: bool = False) -> int:
+    """How many nodes an eager store has for so many rows of slices: of blocks, or of a tree where that would copy
+    events too often."""
+    return int((blocks if m.gather is None and not as_tree else tree).NODES * rows)
 
 
-def nodes(m: Monoid, rows: int) -> int:
-    """How many nodes an eager store has for so many rows of slices."""
-    return int(_store(m).NODES * rows)
-
-
-def _answer(m: Monoid) -> Function:
+def _answer(m: Monoid, eager: Any) -> Function:
     """The partial of the slices p:q."""
     combine, identity = m.combine, m.identity
     load, _ = accessors(m.fields)
-    cover = blocks.covering(m)
+    cover = eager.covering(m)
 
     def answer(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, p: Any, q: Any) -> Any:
         if p == q:

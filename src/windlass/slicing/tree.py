@@ -1,8 +1,11 @@
-"""A binary tree over a key's slices (Cutty 5.2, FlatFAT over slices), for partials that grow with their events.
+"""A binary tree over a key's slices (Cutty 5.2, FlatFAT over slices), for partials that grow with their events, or
+that are large.
 
 Leaf j is the slice at position j of its key; node i of 1 … capacity - 1 is kept at base + i and covers its children 2i
 and 2i + 1. A node is only ever read when all of its leaves are closed slices, so the rest may be garbage. Every slice
-is part of one node a level: with lists and sorted runs, that is what memory and time are spent on.
+is part of one node a level: with lists and sorted runs, that is what memory and time are spent on. Of fixed-size
+partials it keeps one a slice where `blocks` keep three, for one ⊕ a slice and log₂ n an answer: the better deal where
+a partial is large (a sketch) and answers are rare.
 """
 
 from __future__ import annotations
@@ -40,6 +43,38 @@ def repairing(m: Monoid) -> Any:
             left, right, size = left >> 1, right >> 1, size * 2
 
     return repair
+
+
+def covering(m: Monoid) -> Any:
+    """`cover(rows, pool, nodes, base, capacity, p, q)`: the partial of the slices p:q, the same in one, compiled."""
+    combine = m.combine
+    load, _ = accessors(m.fields)
+
+    def at(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, node: Any) -> Any:
+        if node < capacity:
+            return load(nodes, base + node)
+        return load(pool, rows[unsigned(base + node - capacity), SLOT])
+
+    def cover(rows: Any, pool: Any, nodes: Any, base: Any, capacity: Any, p: Any, q: Any) -> Any:
+        x, y = p + capacity, q - 1 + capacity
+        right = load(pool, rows[unsigned(base + q - 1), SLOT])
+        if x == y:
+            return right
+        left, some = right, False
+        while x < y:
+            if x & 1:
+                part = at(rows, pool, nodes, base, capacity, x)
+                left = combine(left, part) if some else part
+                some = True
+                x += 1
+            if y & 1:
+                y -= 1
+                right = combine(at(rows, pool, nodes, base, capacity, y), right)
+            x >>= 1
+            y >>= 1
+        return combine(left, right) if some else right
+
+    return cover
 
 
 def parts(m: Monoid) -> Any:

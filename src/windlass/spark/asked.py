@@ -13,6 +13,7 @@ from windlass import durations
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.operator.plan import Plan
 from windlass.operator.query import RESERVED, Query, check_queries
+from windlass.operator.trees import check_technique, pinned
 from windlass.spark.ahead import marked, microseconds
 from windlass.spark.chaining import DELAY, holds_windows, refuse_two_watermarks
 from windlass.spark.frame import LATE
@@ -36,6 +37,8 @@ def job_of(
     max_ahead: Any = None,
     history: Any = None,
     removed: Iterable[Query] = (),
+    technique: str = "auto",
+    plan: Any = None,
 ) -> Job:
     if not isinstance(events, DataFrame | ParquetEvents):
         raise WrongType(f"shared_windows takes a Spark DataFrame or parquet_events, got {type(events).__name__}")
@@ -73,6 +76,8 @@ def job_of(
         _delay(events, time),
         keep,
         gone,
+        check_technique(technique),
+        None if plan is None else tuple((tree.queries, tree.technique) for tree in pinned(plan, asked)),
     )
 
 

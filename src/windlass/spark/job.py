@@ -36,6 +36,8 @@ class Job:
     delay: int = 0  # milliseconds by which Spark's watermark is behind the greatest event time
     history: KeepHistory | None = None
     removed: tuple[Query, ...] = ()  # queries that a checkpoint may still know, and that are not asked any more
+    technique: str = "auto"
+    plan: tuple[tuple[tuple[str, ...], str], ...] | None = None  # trees that were asked for
 
     @cached_property
     def all_queries(self) -> tuple[Query, ...]:
@@ -58,9 +60,18 @@ class Job:
             sequence=self.sequence,
             allowed_lateness=self.allowed_lateness,
             key_ttl=self.key_ttl,
+            technique=self.technique,
+            plan=self._trees,
         )
         operator.bind(self.schema)
         return operator
+
+    @property
+    def _trees(self) -> list[tuple[tuple[str, ...], str]] | None:
+        """The plan for all queries: the one that the history is has a tree of its own."""
+        if self.plan is None or self.history is None:
+            return None if self.plan is None else list(self.plan)
+        return [*self.plan, ((self.history.query().name,), "auto")]
 
     def slicer(self) -> Slicer:
         return Slicer(self.all_queries, self.schema, time=self.time, key=list(self.key) or None)
@@ -91,7 +102,7 @@ class Job:
             queries = tuple(state.recalled(was["asked"], self.all_queries, self.removed))
         except CorruptSnapshot as error:
             raise _refused(str(error).replace("the snapshot", "the checkpoint")) from error
-        return replace(self, queries=queries, schema=schema, history=None)
+        return replace(self, queries=queries, schema=schema, history=None, plan=_plan_of(was["asked"]["options"]))
 
     @cached_property
     def ships_events(self) -> str | None:
@@ -103,8 +114,13 @@ class Job:
 
 def _check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     for name, value in now.items():
-        if was.get(name) != value:
+        if name != "plan" and was.get(name) != value:  # trees go on as they are
             raise _refused(f"{name} was {was.get(name)!r}, now it is {value!r}; give it as it was")
+
+
+def _plan_of(options: Mapping[str, Any]) -> tuple[tuple[tuple[str, ...], str], ...] | None:
+    trees = options.get("plan")
+    return None if trees is None else tuple((tuple(names), technique) for names, technique in trees)
 
 
 def _refused(why: str) -> CorruptSnapshot:

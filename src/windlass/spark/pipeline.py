@@ -52,6 +52,8 @@ def shared_windows(
     history: str | KeepHistory | None = None,
     removed: Iterable[Query] = (),
     cut: Cut = "auto",
+    technique: str = "auto",
+    plan: Any = None,
     name: str = "windlass",
 ) -> DataFrame:
     """All windows of all queries over `events`, as one DataFrame: streaming if `events` is, else batch.
@@ -74,6 +76,9 @@ def shared_windows(
     Who cuts a batch DataFrame into slices: Spark's own aggregation or Python, whichever is faster by the look of the
     first rows; `cut="spark"` or `cut="python"` settles it.
 
+    Which queries share slices in the state is planned by each bucket when its first events come. `technique` and `plan`
+    overrule that, as for an `Operator`; a checkpoint goes on with the trees it has.
+
     `results_of(frame, query)` and `late_of(frame)` are views of the frame.
     """
     events = with_watermark(events, time, watermark, max_ahead)
@@ -90,6 +95,8 @@ def shared_windows(
         max_ahead=max_ahead,
         history=history,
         removed=removed,
+        technique=technique,
+        plan=plan,
     )
     if job.keeper is not None:
         job.keeper.create()
@@ -149,6 +156,8 @@ def remaining_windows(
     late: Late = "slices",
     buckets: int | None = None,
     removed: Iterable[Query] = (),
+    technique: str = "auto",
+    plan: Any = None,
     operator_id: int = 0,
 ) -> DataFrame:
     """The windows that are still open in the checkpoint of a stream that has stopped, as if the stream ended there.
@@ -167,6 +176,8 @@ def remaining_windows(
         late=late,
         buckets=buckets,
         removed=removed,
+        technique=technique,
+        plan=plan,
     )
     spark = events.sparkSession
 

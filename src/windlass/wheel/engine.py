@@ -27,6 +27,7 @@ from windlass.wheel.plans import INVERTIBLE
 from windlass.wheel.reader import CUT, roll_up_kernel, skip_kernel
 from windlass.wheel.reading import Readable, View
 from windlass.wheel.sessions import Session
+from windlass.wheel.sharing import Pieces, edges_of, pays, pieces
 from windlass.wheel.slots import (
     COUNT,
     DONE,
@@ -303,10 +304,11 @@ class Engine(Readable):
         """Have all windows reach a tick."""
         m, state = self._bound, self._slots.state()
         keys: list[Any] = [None] if self.keys is None else list(self.keys)
+        shared = {} if quiet else self._pieces(to, len(keys))
         for window in self._windows:
             for k, key in enumerate(keys):
                 if isinstance(window, Window):
-                    done = window.advance(m, state, k, self.keys is not None, to, quiet)
+                    done = window.advance(m, state, k, self.keys is not None, to, quiet, shared.get(k))
                     if done is not None:
                         self._due.append(Batch(window.label, key, done[0], done[0] + window.length, done[1]))
                 else:
@@ -315,6 +317,17 @@ class Engine(Readable):
                         bounds = found[0]
                         self._due.append(Batch(window.label, key, bounds[:, 0].copy(), bounds[:, 1].copy(), found[1]))
             window.reach(to)
+
+    def _pieces(self, to: int, keys: int) -> dict[int, Pieces]:
+        """Slots folded once for all periodic windows, by key; nothing where each does that for itself."""
+        windows = [w for w in self._windows if isinstance(w, Window)]
+        if len(windows) < 2 or windows[0].position == to:
+            return {}
+        after = windows[0].position
+        if any(w.position != after for w in windows) or not pays(windows, to - after):
+            return {}
+        m, state, keyed, progressions = self._bound, self._slots.state(), self.keys is not None, edges_of(windows)
+        return {k: pieces(m, state, progressions, k, keyed, after, to) for k in range(keys)}
 
     def _start_window(self, window: Window) -> None:
         """A new window sees what is retained of the past, back to its own length, without handing it out again."""

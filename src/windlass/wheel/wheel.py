@@ -213,6 +213,13 @@ class Wheel(Engine):
         self._windows.append(session)
         return name
 
+    def explain_windows(self) -> str:
+        """What periodic windows share, how each one is evaluated, and what else it could be, in ⊕."""
+        from windlass.wheel.sharing import explained
+
+        windows = [w for w in self._windows if isinstance(w, Window)]
+        return explained(windows, self.subtracts, self.clock)
+
     # ------------------------------------------------------------------ looks
 
     def reader(self) -> Reader:

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from windlass import aggregates as agg
 from windlass.stores.fiba import nodes
-from windlass.stores.fiba.changing import repair_kernel
-from windlass.stores.fiba.repair import settle
 from windlass.stores.fiba.store import BTree
 
 Shape = Any
@@ -41,9 +37,7 @@ def built(store: type[BTree], shape: Shape, min_arity: int = 2) -> BTree:
         if at:
             children = nodes.children_of(head)
             left, right = rows[left + children], rows[right + children + rows[right + nodes.ENTRIES]]
-    repairs = np.empty(2 * tree.rows + 2, np.int64)
-    count = settle(tree._tree, repairs)
-    repair_kernel(tree._bound)(tree._state(), repairs, count)
+    tree._is_settled = False  # all nodes are marked
     tree.check_invariants()
     return tree
 

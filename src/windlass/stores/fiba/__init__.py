@@ -22,7 +22,7 @@ depth. 2. Order: times ascend, within nodes and across them.
 ones. 4. Fingers and spines: the head knows the outermost nodes of every level.
 5. Parents: a child's parent is the node it is a child of.
 6. Memory: every row and slot is used once, or free once.
-7. Nothing is marked: a change was settled before it returned.
+7. Nothing is marked when the tree is asked: changes were settled before they returned, evictions before that.
 
 Costs in ⊕, constants in μ = min_arity: insert and evict O(log d) at distance d from the nearer end, O(1) in order;
 query 2; a range O(log d_from + log d_to + log n_sub); a batch repairs each node once. Lemma 9: splits, merges and moves
@@ -40,8 +40,8 @@ throughout.
 | `nodes.py`, `search.py` | rows of integers; finger search |
 | `insertion.py`, `eviction.py` | rearranging: batches in, times and prefixes out |
 | `repair.py`, `ranges.py` | the four kinds of aggregates; pieces of a range |
-| `changing.py`, `store.py`, `times.py`, `invariants.py` | the steps as kernels; the stores; their times; what must hold
-|
+| `changing.py`, `memory.py`, `store.py` | the steps as kernels; arrays, and snapshots of them; the stores |
+| `times.py`, `invariants.py` | event times; what must hold |
 | `survey.py`, `deep.py`, `answering.py`, `streaming.py` | a chunk of a stream: planned, answered, put into the tree |
 """
 

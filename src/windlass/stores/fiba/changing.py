@@ -17,7 +17,7 @@ from windlass.kernels import accessors, compiled
 from windlass.stores.fiba import nodes
 from windlass.stores.fiba.eviction import evict, evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
-from windlass.stores.fiba.nodes import SIZE, at, put
+from windlass.stores.fiba.nodes import ARITY, SIZE, at, put
 from windlass.stores.fiba.ranges import folding, walk, whole
 from windlass.stores.fiba.repair import repairing, settle
 from windlass.stores.fiba.search import down, start
@@ -27,21 +27,51 @@ Function = Callable[..., Any]
 # ---------------------------------------------------------------------- first steps, for all aggregates
 
 
-def insert_step(tree: Any, times: Any, items: Any, slots: Any, gathered: Any, repairs: Any) -> Any:
+def carve(arena: Any, n: Any, arity: Any) -> Any:
+    """The arrays for a change of n events, in one: items, gathered entries, slots, repairs. A kernel that is handed few
+    arrays is called sooner."""
+    a, g = n + 1, n + 2 * arity
+    items = arena[:a], arena[a : 2 * a], arena[2 * a : 3 * a], arena[3 * a : 4 * a]
+    a *= 4
+    gathered = arena[a : a + g], arena[a + g : a + 2 * g], arena[a + 2 * g : a + 3 * g]
+    a += 3 * g
+    return items, gathered, arena[a : a + n], arena[a + n :]
+
+
+def room_of(n: int, arity: int, rows: int) -> int:
+    """Words that an arena for n events needs, in a tree with room for so many nodes."""
+    return 4 * (n + 1) + 3 * (n + 2 * arity) + n + 2 * rows + 2
+
+
+def insert_step(tree: Any, times: Any, arena: Any) -> Any:
     """Insert a batch in order; -1 if it is not, and then nothing was done."""
     for k in range(1, len(times)):
         if at(times, k) < at(times, k - 1):
             return -1, 0
+    items, gathered, slots, repairs = carve(arena, len(times), tree[0][ARITY])
     take_in(tree, items, locate(tree, times, len(times), items, slots), gathered)
     return 0, settle(tree, repairs)
 
 
-def evict_step(tree: Any, t: Any, repairs: Any) -> Any:
+def evict_step(tree: Any, t: Any, arena: Any) -> Any:
+    items, gathered, slots, repairs = carve(arena, 0, tree[0][ARITY])
     return int(evict(tree, t)), settle(tree, repairs)
 
 
-def evict_up_to_step(tree: Any, t: Any, repairs: Any) -> Any:
+def evict_up_to_step(tree: Any, t: Any, arena: Any) -> Any:
+    items, gathered, slots, repairs = carve(arena, 0, tree[0][ARITY])
     return evict_up_to(tree, t), settle(tree, repairs)
+
+
+def cut_step(tree: Any, t: Any) -> Any:
+    """The same, and what is marked waits until the tree is changed or asked: more may go, and what comes next has to be
+    settled, too."""
+    return evict_up_to(tree, t)
+
+
+def settle_step(tree: Any, arena: Any) -> Any:
+    items, gathered, slots, repairs = carve(arena, 0, tree[0][ARITY])
+    return settle(tree, repairs)
 
 
 def range_step(tree: Any, first: Any, last: Any, pieces: Any) -> Any:
@@ -79,7 +109,9 @@ def live_step(tree: Any, times: Any, slots: Any) -> Any:
 
 @cache
 def machine_code(step: Function) -> Function:
-    return compiled(step)
+    """A step, compiled; these have no function of a user's that may not be, so nothing has to be explained."""
+    made: Function = compiled(step).dispatcher
+    return made
 
 
 # ---------------------------------------------------------------------- second steps, for one aggregate
@@ -106,15 +138,22 @@ def changing(m: Monoid) -> Function:
 
 
 def change_kernel(m: Monoid) -> Function:
-    return changing(m)
+    change = changing(m)
+
+    def change_batch(state: Any, events: Any, order: Any, n: Any, arena: Any, count: Any) -> Any:
+        items, gathered, slots, repairs = carve(arena, n, state[0][ARITY])
+        change(state, events, order, slots, n, repairs, count)
+
+    return change_batch
 
 
 def repair_kernel(m: Monoid) -> Function:
     repair = repairing(m)
 
-    def repair_only(state: Any, repairs: Any, n: Any) -> Any:
+    def repair_only(state: Any, arena: Any, n: Any, count: Any) -> Any:
         head, rows, values, aggregates = state
-        repair(head, rows, repairs, n, values, aggregates)
+        items, gathered, slots, repairs = carve(arena, n, head[ARITY])
+        repair(head, rows, repairs, count, values, aggregates)
 
     return repair_only
 

@@ -20,6 +20,7 @@ from typing import Any
 from windlass.stores.fiba.nodes import (
     ARITY,
     ENTRIES,
+    FREE_SLOTS,
     HEIGHT,
     HEIGHTS,
     LEFT,
@@ -172,9 +173,11 @@ def _free_subtree(tree: Any, top: Any) -> Any:
             node = child
             continue
         if level == 0:
-            for i in range(at(nodes, node + ENTRIES) - 1, -1, -1):
-                free_slot(tree, at(nodes, node + slot_column + i))
-            head[SIZE] -= at(nodes, node + ENTRIES)
+            entries, stack = at(nodes, node + ENTRIES), head[FREE_SLOTS]
+            for i in range(entries):
+                put(free, stack + i, at(nodes, node + slot_column + entries - 1 - i))
+            head[FREE_SLOTS] = stack + entries
+            head[SIZE] -= entries
         parent = at(nodes, node + PARENT)
         free_node(tree, node)
         node = parent

@@ -9,16 +9,16 @@ from windlass.stores.fiba import nodes as words
 from windlass.stores.layout import same
 
 if TYPE_CHECKING:
-    from windlass.stores.fiba.store import BTree
+    from windlass.stores.fiba.memory import Memory
 
 
-def check(store: BTree) -> None:
+def check(store: Memory) -> None:
     """Assert the numbered invariants of the package's card."""
     _Check(store).run()
 
 
 class _Check:
-    def __init__(self, store: BTree) -> None:
+    def __init__(self, store: Memory) -> None:
         self.store, self.m = store, store._bound
         self.head, self.rows = [int(w) for w in store._head], store._nodes
         self.arity, self.height = store.min_arity, self.head[words.HEIGHT]

@@ -37,6 +37,10 @@ ENTRIES, PARENT, LEVEL, MARK, NEXT, ROW, TIMES = range(7)
 CLEAN, CHANGED, FREED = range(3)
 NONE = -1
 
+# FINGERS, what a tree keeps: aggregates of subtrees alone, as the classic B-tree does; those of the spines, too; or
+# none on the spines, where nothing but ranges are asked for.
+CLASSIC, SPINES, RANGES = range(3)
+
 
 def stride_of(arity: Any) -> Any:
     """Words in a row: times and slots of 2·arity - 1 entries, and 2·arity children."""
@@ -135,10 +139,17 @@ def place_of(tree: Any, parent: Any, node: Any) -> Any:
 
 
 def clear(tree: Any) -> Any:
+    """The empty tree, and no other in its arrays."""
+    head, nodes, free = tree
+    head[FRESH_NODE] = head[FRESH_SLOT] = head[FREE_SLOTS] = 0
+    head[FREE_NODE] = NONE
+    plant(tree)
+
+
+def plant(tree: Any) -> Any:
     """The empty tree: a root that is a leaf without entries."""
     head, nodes, free = tree
-    head[SIZE] = head[HEIGHT] = head[FRESH_NODE] = head[FRESH_SLOT] = head[FREE_SLOTS] = 0
-    head[FREE_NODE] = NONE
+    head[SIZE] = head[HEIGHT] = 0
     for level in range(LEVELS):
         put(head, LEFT + level, NONE)
         put(head, RIGHT + level, NONE)

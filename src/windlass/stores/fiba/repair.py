@@ -19,6 +19,7 @@ from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
 from windlass.stores.fiba.nodes import (
     CHANGED,
+    CLASSIC,
     CLEAN,
     DIRTY,
     ENTRIES,
@@ -32,9 +33,11 @@ from windlass.stores.fiba.nodes import (
     NEXT,
     NONE,
     PARENT,
+    RANGES,
     REPAIRS,
     RIGHT,
     ROW,
+    SPINES,
     at,
     children_of,
     mark,
@@ -61,17 +64,21 @@ def settle(tree: Any, repairs: Any) -> Any:
                 head[FREE_NODE] = node
             else:
                 put(nodes, node + MARK, CLEAN)
-                on_left = head[FINGERS] != 0 and level < height and at(head, LEFT + level) == node
-                on_right = head[FINGERS] != 0 and level < height and at(head, RIGHT + level) == node
+                on_left = head[FINGERS] != CLASSIC and level < height and at(head, LEFT + level) == node
+                on_right = head[FINGERS] != CLASSIC and level < height and at(head, RIGHT + level) == node
                 if on_left:
                     left = level
                 elif on_right:
                     right = level
-                else:
-                    n = _note(repairs, n, node, INNER if head[FINGERS] != 0 and level == height else UP)
+                elif head[FINGERS] == CLASSIC or level < height:
+                    n = _note(repairs, n, node, UP)
                     if level < height:
                         mark(tree, at(nodes, node + PARENT))
+                elif head[FINGERS] == SPINES:
+                    n = _note(repairs, n, node, INNER)
             node = following
+    if head[FINGERS] == RANGES:
+        left = right = NONE
     for level in range(left, -1, -1):
         n = _note(repairs, n, at(head, LEFT + level), LEFTWARD + (_OUTERMOST if level == height - 1 else 0))
     for level in range(right, -1, -1):
@@ -83,6 +90,29 @@ def settle(tree: Any, repairs: Any) -> Any:
 def _note(repairs: Any, n: Any, node: Any, kind: Any) -> Any:
     put(repairs, 2 * n, node)
     put(repairs, 2 * n + 1, kind)
+    return n + 1
+
+
+def pieces_of(head: Any, nodes: Any, node: Any, kind: Any, pieces: Any, n: Any) -> Any:
+    """Append the slots, and ~rows of other nodes, that a node's aggregate is combined of; returns how many there are
+    then. What `repairing` does at once, for those who combine elsewhere."""
+    side, entries, inner = kind & 3, at(nodes, node + ENTRIES), at(nodes, node + LEVEL) > 0
+    slots, children = node + slots_of(head), node + children_of(head)
+    if kind == RIGHTWARD:
+        n = _piece(pieces, n, ~at(nodes, at(nodes, node + PARENT) + ROW))
+    for i in range(entries):
+        if inner and (i > 0 or side in (UP, RIGHTWARD)):
+            n = _piece(pieces, n, ~at(nodes, at(nodes, children + i) + ROW))
+        n = _piece(pieces, n, at(nodes, slots + i))
+    if inner and side in (UP, LEFTWARD):
+        n = _piece(pieces, n, ~at(nodes, at(nodes, children + entries) + ROW))
+    if kind == LEFTWARD:
+        n = _piece(pieces, n, ~at(nodes, at(nodes, node + PARENT) + ROW))
+    return n
+
+
+def _piece(pieces: Any, n: Any, piece: Any) -> Any:
+    put(pieces, n, piece)
     return n + 1
 
 

@@ -214,6 +214,7 @@ def stream_through(
             store._evict_through(int(store.times()[len(store) - window - 1]))
         elif span and newest >= LEAST + span:
             store._evict_through(newest - span)
+    store._settle()
     # Parts are answered on the tree as it was: none of the chunk's own events may have gone.
     begin, most = 0, min(CHUNK, window) if window >= _SMALL or (window and lasts) else CHUNK
     while begin < len(times):
@@ -227,11 +228,11 @@ def stream_through(
             zone = machine_code(older_step)(store._tree, newest_then - span)
         if size + n > store.capacity:
             store._reserve(max(size + n, 2 * store.capacity))
-        missed = [
-            part
-            for part in enumerate(lasts)
-            if not _part(store, times, events, (begin, n), zone if window else 0, newest, part)
-        ]
+        missed = []
+        if lasts:
+            chunk, evicted = (begin, n), zone if window else 0
+            parts = enumerate(lasts)
+            missed = [part for part in parts if not _part(store, times, events, chunk, evicted, newest, part)]
         if missed and n > 1:  # of times that may go: event by event
             most = 1
             continue
@@ -260,7 +261,7 @@ def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:
     """One for the window, and one for each part of it."""
     while len(store._scratch) <= number:
         store._scratch.append(Scratch(store, CHUNK, CHUNK))
-    scratch = store._scratch[number]
+    scratch: Scratch = store._scratch[number]
     if not scratch.serves(store, n, zone):
         scratch = store._scratch[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
     return scratch
