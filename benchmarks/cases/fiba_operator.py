@@ -70,7 +70,8 @@ def _filled(store: Any, slices: int, depth: int) -> Operator:
         Query("each", Tumbling(10), agg.sum("x")),
         Query("long", Sliding(10 * slices, 10 * slices // 4), agg.sum("x")),
     ]
-    operator = Operator(queries, time="ts", key="k", store=store, allowed_lateness=10 * depth)
+    together = [(tuple(query.name for query in queries), "auto")]  # one tree: the stores are compared, not plans
+    operator = Operator(queries, time="ts", key="k", store=store, allowed_lateness=10 * depth, plan=together)
     for part in np.array_split(np.arange(2 * slices), max(1, 2 * slices * KEYS >> 18)):
         times = np.repeat(10 * part, KEYS)
         operator.process({"ts": times, "k": np.tile(np.arange(KEYS), len(part)), "x": times % 101})

@@ -31,7 +31,8 @@ def run(store: Any, lateness: int, rounds: int, restart: bool = False) -> tuple[
     queries = [Query("each", Tumbling(1), agg.sum("x")), Query("long", Sliding(SLICES, SLICES // 2), agg.sum("x"))]
 
     def made() -> Operator:
-        return Operator(queries, time="ts", key="k", allowed_lateness=lateness, store=store)
+        together = [(("each", "long"), "auto")]  # else the long windows would have slices of their own, and few of them
+        return Operator(queries, time="ts", key="k", allowed_lateness=lateness, store=store, plan=together)
 
     operator, rng, out, told = made(), np.random.default_rng(1), [], []
     for i in range(rounds):

@@ -94,6 +94,12 @@ def test_any_aggregate_interpreted(workload: Any) -> None:
     check(of_trees(trees, made.optimizer, made.fragments), fold, ts, values, cuts, np.array(values, np.int64))
 
 
+def test_the_slice_before_the_new_ones_has_been_dropped() -> None:
+    trees = [([ACQ(1, 1, agg.sum("x"), name=name)], "panes") for name in ("0", "1")]
+    ts, values = [0, 0, 0, 3, 4], [1, 2, 3, 4, 5]
+    check(of_trees(trees, "triweave", "panes"), sum, ts, values, [4], np.array(values, np.int64))
+
+
 # A window of the last example of which only the slice it does not end in has events, found when pieces were new.
 def test_a_window_that_ends_in_a_slice_without_events_before_its_end() -> None:
     q = [ACQ(6, 4, agg.sum("x"), offset=1, name="0"), ACQ(10, 6, agg.sum("x"), offset=1, name="3")]

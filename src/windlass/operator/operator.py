@@ -456,7 +456,7 @@ class Operator:
 
     def _branch(self, queries: list[Query], since: int = LONG_AGO, technique: str = "auto") -> Branch:
         store = STORES.get(technique, self._store)
-        learns = self._store == self._technique == "auto" and self._pin is None
+        learns = self._store == self._technique == "auto" and (self._pin is None or technique == "auto")
         return Branch(queries, self._in_order, store, bool(self._keys.names), self._slicing, since, learns)
 
     # ------------------------------------------------------------------ trees

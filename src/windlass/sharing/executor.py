@@ -277,8 +277,8 @@ class _TreeRun:
         """The windows that are due; those of ACQ k are bounds[k] … bounds[k + 1] - 1 of the rows, which are None
         if they are in order. (ACQs of one range are answered together.)"""
         starts, first = self.history.starts, self.history.first
-        if self.pieces.same:  # one slice after the other
-            at = first + np.searchsorted(starts, pieces[0]) + np.arange(len(pieces))
+        if self.pieces.same:  # one slice after the other; the first of them may have been dropped from the history
+            at = first + np.searchsorted(starts, pieces[-1]) + np.arange(1 - len(pieces), 1)
             until = np.full(len(pieces), _BEFORE)
         else:
             slices = self.pieces.begins.last(pieces)
