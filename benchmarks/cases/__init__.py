@@ -59,7 +59,15 @@ SHARING = (
     "sharing_operator",
     "sharing_spark",
 )
-SPARK = ("spark_sliding", "spark_windows", "spark_shapes", "spark_profile", "spark_scaling", "spark_soak")
+SPARK = (
+    "spark_sliding",
+    "spark_streaming",
+    "spark_windows",
+    "spark_shapes",
+    "spark_profile",
+    "spark_scaling",
+    "spark_soak",
+)
 WHEEL = ("wheel_windows", "wheel_inserts", "wheel_queries", "wheel_space")
 NAMES = STORES + FIBA + SLICING + SHARING + WHEEL + SPARK
 

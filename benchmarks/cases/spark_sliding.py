@@ -1,7 +1,6 @@
-"""One sliding window of 60 s every second on Spark, sums by key: native Spark, in two levels by hand, Windlass.
+"""One sliding window of 60 s every second on Spark, in batch: native Spark, in two levels by hand, Windlass.
 
-100 keys, 1000 events a second. In batch, and as a stream that reads 2 or 10 million rows a micro-batch. Windlass reads
-any DataFrame, or the Parquet files themselves.
+Sums, 100 keys, 1000 events a second. Windlass reads any DataFrame, or the Parquet files themselves.
 """
 
 from __future__ import annotations
@@ -9,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks import spark
 from benchmarks.cases import Scale, Table
 from benchmarks.results import Row
-from benchmarks.spark import Events, Job, Periodic, batch, compare, shared, streaming
+from benchmarks.spark import Events, Job, Periodic, batch, compare, shared
 
-TITLE = "Spark: one sliding window, 60 s every second"
+TITLE = "Spark: one sliding window, 60 s every second, in batch"
 
 NATIVE, TWO_LEVEL, FRAME, PARQUET = "native", "native, two levels", "Windlass, DataFrame", "Windlass, Parquet"
 
@@ -33,18 +31,6 @@ def run(scale: Scale) -> Iterator[Row]:
             PARQUET: batch(e.rows, lambda: shared(e.parquet(), [window])),
         },
     )
-    for files in (2, 10):
-        rows = events.rows // spark.FILES * files
-        scale.say(f"stream, {rows:,} rows a micro-batch")
-        yield from race_of(
-            f"stream, {rows:,} rows a micro-batch",
-            events,
-            lambda e, files=files: {
-                NATIVE: streaming(e.rows, lambda: window.native(e.stream(files))),
-                FRAME: streaming(e.rows, lambda: shared(e.stream(files), [window])),
-                PARQUET: streaming(e.rows, lambda: shared(e.parquet_stream(files), [window])),
-            },
-        )
 
 
 def race_of(kind: str, events: Events, make: Callable[[Events], dict[str, Job]], repetitions: int = 3) -> Iterator[Row]:
