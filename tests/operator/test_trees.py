@@ -19,6 +19,7 @@ from tests.operator.test_properties import keys, lateness, run, thoroughly
 from tests.operator.test_slicer import rows, steps
 from windlass import Operator, Query, Session, Sliding, Tumbling, agg
 from windlass.aggregates.counting import counted
+from windlass.aggregates.partials import partial
 from windlass.errors import InvalidArgument, WrongType
 from windlass.operator import costs, trees
 from windlass.operator.costs import STORES, Observed
@@ -401,3 +402,19 @@ def test_events_of_one_time_are_no_rate() -> None:
     op = Operator([Query("a", Tumbling(5), agg.sum("x")), Query("b", Tumbling(7), agg.sum("x"))], time="ts")
     op.process(table([event(3), event(3)]))
     assert "2 queries in 1 tree" in op.explain()
+
+
+def test_a_partial_that_is_held_by_one_that_is_held_itself() -> None:
+    """The partial of a sum is a sum, and a sum is part of a mean: only the mean is kept."""
+    asked = [
+        Query("means", Tumbling(10), agg.sum("x"), agg.count(), agg.avg("x")),
+        Query("parts", Tumbling(5), partial(agg.sum("x")).alias("sum"), partial(agg.count()).alias("n")),
+    ]
+    operator = Operator(asked, time="ts", key="k")
+    operator.process({"ts": np.arange(100), "k": np.arange(100) % 2, "x": np.arange(100)})
+    results = operator.finish()
+    parts = {(r["k"], r["window"]["start"]): r for r in results["parts"].to_pylist()}
+    assert len(parts) == 40
+    for (k, start), row in parts.items():
+        assert row["sum"]["sum"] == sum(x for x in range(start, start + 5) if x % 2 == k)
+    assert sum(r["n"]["count"] for r in parts.values()) == sum(results["means"]["count()"].to_pylist()) == 100

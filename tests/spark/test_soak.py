@@ -44,8 +44,9 @@ def test_state_stays_flat(spark, tmp_path):
     too_late = sum(f["expired"] for f in figures)
     assert counted + len(open_) + too_late == fed and too_late > 0
     early, late = figures[2:9], figures[9:]
-    for name in ("slices", "tuples", "open_windows", "state_bytes"):
-        assert max(f[name] for f in late) <= 1.5 * max(f[name] for f in early), name
+    # The log of a state grows to four times its snapshot before it starts anew.
+    for name, times in (("slices", 1.5), ("tuples", 1.5), ("open_windows", 1.5), ("state_bytes", 2.5)):
+        assert max(f[name] for f in late) <= times * max(f[name] for f in early), name
     # An operator drops keys that nobody needs a thousand at a time.
     assert max(f["keys"] for f in figures) <= 1000 + 4 * KEYS < (BATCHES - 2) * KEYS
 

@@ -214,8 +214,11 @@ class Group:
         for q, query in enumerate(self.queries):
             where = None if query.where is None else self.plan.predicates.index(query.where)
             lifts = set()
-            for a in (replace(a, output=None) for a in query.aggregates):
-                lifts.add(next(at[c, where] for c in (a, *carriers(a)) if (c, where) in at))
+            for a in query.aggregates:
+                holders = [replace(a, output=None)]
+                while (holders[0], where) not in at:  # what holds it may be held by another one in turn
+                    holders += carriers(holders.pop(0))
+                lifts.add(at[holders[0], where])
             edges = self._edges(self.plan.finding_of[q])
             units.setdefault((edges, frozenset(lifts)), []).append(q)
         return units
