@@ -31,7 +31,7 @@ from windlass.spark.history import KeepHistory
 from windlass.spark.job import Late
 from windlass.spark.merge import finish, restored
 from windlass.spark.parquet import ParquetEvents
-from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, Processor
+from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, processor
 
 __all__ = ["explain", "remaining_windows", "shared_windows"]
 
@@ -113,7 +113,7 @@ def shared_windows(
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
     outcome = blocks.groupBy("bucket").transformWithStateInPandas(
-        Processor(frame), OUTPUT_SCHEMA, "Append", "EventTime"
+        processor(frame), OUTPUT_SCHEMA, "Append", "EventTime"
     )
     figures = [F.sum(figure).alias(figure) for figure in FIGURES]
     observed = outcome.observe(name, *figures, F.max("watermark").alias("watermark"))

@@ -60,6 +60,8 @@ _LOCAL = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # Workers are forked with everything loaded. On a cluster, set it where Windlass is installed on the workers.
+    "spark.python.daemon.module": "windlass.spark.daemon",
     # Nothing listens beyond this machine.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

@@ -19,11 +19,13 @@ come from all the steps that there were, in their order, or it is refused: what 
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from pathlib import Path
 
-from windlass.errors import CorruptSnapshot
+from windlass.errors import CorruptSnapshot, WindlassError
 from windlass.operator.operator import Operator
 
 MAGIC, VERSION = b"WINDLASS STEP", 3
@@ -31,6 +33,8 @@ NO_WATERMARK = -(2**63)
 _DIGEST = 16
 _KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it has buckets, none is there in time
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
+_LONG = 1 << 20  # bytes of log and snapshot
+_SLICE, _TUPLE = 72, 64  # bytes in a snapshot, about
 _OUTGROWN = 4  # times a snapshot that its log may be: taking steps again is faster than writing snapshots
 
 
@@ -97,8 +101,19 @@ def check(version: int) -> None:
 
 
 def outgrown(log: int, snapshot: int) -> bool:
-    """Whether a log of so many bytes is to be replaced by a snapshot; the last one had so many."""
+    """Whether a log of so many bytes is to be replaced by a snapshot of so many."""
     return log > max(_SMALL, _OUTGROWN * snapshot)
+
+
+def is_long(log: int, snapshot: int) -> bool:
+    """Whether it takes long to have an operator again from a snapshot and a log of so many bytes."""
+    return log + snapshot > _LONG
+
+
+def snapshot_bytes(operator: Operator) -> int:
+    """How long a snapshot would be, about."""
+    counted = operator.counters
+    return counted["slices"] * _SLICE + counted["tuples"] * _TUPLE
 
 
 def _digest(data: bytes) -> bytes:
@@ -107,16 +122,49 @@ def _digest(data: bytes) -> bytes:
 
 class Kept:
     """Operators that a worker has at hand, by stream and bucket; each is taken out to be used, and put back under its
-    new token. Those that were not used for longest go."""
+    new token. Those that were not used for longest go.
 
-    def __init__(self) -> None:
+    Spark gives a bucket to whichever worker is free. For the others of an executor, a worker leaves snapshots on a
+    shelf, a directory that they share, by token, too. What is not there, or damaged, Spark's state has.
+    """
+
+    def __init__(self, shelf: Callable[[], Path | None] = lambda: None) -> None:
         self._operators: OrderedDict[Hashable, tuple[bytes, Operator]] = OrderedDict()
+        self._shelf = shelf
 
-    def take(self, bucket: Hashable, token: bytes) -> Operator | None:
+    def take(self, bucket: Hashable, token: bytes, blank: Callable[[], Operator] | None = None) -> Operator | None:
+        """The operator of a bucket in this state; from the shelf, into a `blank` one."""
         found = self._operators.pop(bucket, None)
-        return found[1] if found is not None and found[0] == token else None
+        data = self._off_the_shelf(token)
+        if found is not None and found[0] == token:
+            return found[1]
+        if data is None or blank is None:
+            return None
+        try:
+            return blank().restore(data)
+        except WindlassError:
+            return None
 
-    def put(self, bucket: Hashable, token: bytes, operator: Operator) -> None:
+    def put(self, bucket: Hashable, token: bytes, operator: Operator, snapshot: bytes | None = None) -> None:
         self._operators[bucket] = token, operator
         while len(self._operators) > _KEPT:
             self._operators.popitem(last=False)
+        if snapshot is not None and (shelf := self._shelf()) is not None:
+            staged = shelf / f"{token.hex()}.{os.getpid()}"
+            try:
+                shelf.mkdir(mode=0o700, exist_ok=True)
+                staged.write_bytes(snapshot)
+                staged.rename(shelf / token.hex())
+            except OSError:  # of a full disk, say; there is the state
+                staged.unlink(missing_ok=True)
+
+    def _off_the_shelf(self, token: bytes) -> bytes | None:
+        if (shelf := self._shelf()) is None:
+            return None
+        place = shelf / token.hex()
+        try:
+            data = place.read_bytes()
+            place.unlink()
+        except OSError:
+            return None
+        return data

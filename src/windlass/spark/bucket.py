@@ -1,0 +1,152 @@
+"""A bucket in a stream: its operator takes blocks and a watermark, and Spark keeps what it takes to have it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pandas as pd
+from pyspark import SparkFiles, cloudpickle
+from pyspark.sql.streaming.stateful_processor import ListState, StatefulProcessorHandle, ValueState
+
+from windlass.errors import CorruptSnapshot
+from windlass.operator.operator import Operator
+from windlass.spark import state
+from windlass.spark.blocks import packed
+from windlass.spark.buckets import labels
+from windlass.spark.frame import Frame
+from windlass.spark.merge import Step, change, restored, step
+from windlass.spark.processor import FIGURES
+
+_ROWS = 1 << 16  # of a payload
+_NOTHING = b""
+_MANY = 1 << 16  # tuples; with more it takes too long to count the open windows, and they are not reported
+
+_SHELVED = 1 << 26  # bytes of a snapshot that others may need; more are left to Spark's state
+
+
+def _shelf() -> Path | None:
+    """A directory of this executor, that goes with it."""
+    root = SparkFiles._root_directory
+    return None if root is None else Path(root) / "windlass-operators"
+
+
+# Operators of the last batch.
+_kept = state.Kept(_shelf)
+
+
+@lru_cache(maxsize=16)
+def frame_of(packed: bytes) -> Frame:
+    """The frame of a job, unpacked once in a worker."""
+    frame: Frame = cloudpickle.loads(packed)
+    return frame
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One of them, for the time of a micro-batch."""
+
+    frame: Frame
+    label: int
+    handle: StatefulProcessorHandle
+    head: ValueState
+    snapshot: ValueState
+    log: ListState
+
+    def step(self, blocks: Sequence[bytes], milliseconds: int) -> Iterator[pd.DataFrame]:
+        """Take blocks, then advance to Spark's watermark."""
+        watermark = milliseconds * 1000 if milliseconds > 0 else None  # Spark says 0 before it knows one
+        head = self.head.get()
+        fingerprint = self.frame.job.fingerprint
+        if head is None:
+            token = base = state.first_token(fingerprint)
+            known, before, timer, log, size = fingerprint, None, 0, 0, 0
+        else:
+            version, token, base, known, before, timer, log, size, seal = head
+            state.check(version)
+            token, base = bytes(token), bytes(base)
+            if bytes(seal) != state.seal(token, base, known, before, timer, log, size):
+                raise CorruptSnapshot(f"the state is damaged: the head of bucket {self.label} does not match its seal")
+        keeper = self.frame.job.keeper
+        if not blocks and head is not None and before == watermark:
+            if keeper is not None:
+                keeper.write_nothing(self._number, watermark)
+            return
+        blank = self.frame.job.operator if known == fingerprint else None
+        operator = _kept.take((fingerprint, self.label), token, blank)
+        if operator is None:
+            operator = self._restored(self.frame.before(known), size, log, base, token)
+        changed = known != fingerprint
+        if changed:
+            change(self.frame.job, operator, milliseconds)
+        counted = operator.counters
+        done = step(self.frame, operator, blocks, watermark)
+        if keeper is not None:
+            keeper.write(self._number, done.results, watermark)
+        yield from self._rows(done)  # Spark goes on with them, while the state is written
+        written = state.encode_step(blocks, watermark)
+        token = state.token_after(token, written)
+        log += len(written)
+        data, about = None, state.snapshot_bytes(operator)
+        shared = state.is_long(log, size) and about <= _SHELVED
+        if changed or shared or state.outgrown(log, about):
+            data = operator.snapshot()
+        if data is not None and (
+            changed or state.outgrown(log, len(data))
+        ):  # in a log, all steps have the same queries
+            self.snapshot.update((data,))
+            self.log.clear()
+            base, token = token, state.token_after(token, data)
+            log, size = 0, len(data)
+        else:
+            self.log.appendValue((written,))
+        timer = self._rescheduled(timer, milliseconds)
+        seal = state.seal(token, base, fingerprint, watermark, timer, log, size)
+        self.head.update((state.VERSION, token, base, fingerprint, watermark, timer, log, size, seal))
+        _kept.put((fingerprint, self.label), token, operator, data if shared else None)
+        yield _output(_NOTHING, self._figures(done, counted, operator, log + size), milliseconds)
+
+    @property
+    def _number(self) -> int:
+        return labels(self.frame.job.buckets).index(self.label)
+
+    def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:
+        snapshot = self.snapshot.get() if size else None
+        if size and snapshot is None:
+            raise CorruptSnapshot("the state has lost its snapshot; go back to an older checkpoint, or start a new one")
+        data = None if snapshot is None else bytes(snapshot[0])
+        steps = [bytes(step) for (step,) in self.log.get()] if log else []
+        operator = restored(frame, data, steps)
+        state.check_whole(base, data, steps, token)
+        return operator
+
+    def _rescheduled(self, timer: int, milliseconds: int) -> int:
+        """One timer a bucket, for the next watermark whatever it is."""
+        if timer != milliseconds + 1:
+            if timer > milliseconds:  # one that has expired is deleted by Spark
+                self.handle.deleteTimer(timer)
+            self.handle.registerTimer(milliseconds + 1)
+        return milliseconds + 1
+
+    def _rows(self, done: Step) -> Iterator[pd.DataFrame]:
+        for table in done.rows:
+            for start in range(0, table.num_rows, _ROWS):
+                yield _output(packed(table.slice(start, _ROWS), "rows"), dict.fromkeys(FIGURES, 0))
+
+    def _figures(self, done: Step, before: dict[str, int], operator: Operator, held: int) -> dict[str, int | None]:
+        after = operator.counters
+        figures: dict[str, int | None] = {name: after[name] - before[name] for name in ("events", "late", "expired")}
+        figures |= {name: after[name] for name in ("slices", "tuples", "keys")}
+        figures["open_windows"] = operator.open_windows() if after["tuples"] < _MANY else None
+        figures["rows"] = sum(table.num_rows for table in done.rows)
+        figures["state_bytes"] = held
+        for name in ("events", "expired"):
+            figures[name] = after[name] - before[name] + done.refused
+        return figures
+
+
+def _output(payload: bytes, figures: Mapping[str, int | None], watermark: int | None = None) -> pd.DataFrame:
+    columns = {name: pd.array([figures[name]], dtype="Int64") for name in FIGURES}
+    return pd.DataFrame({"payload": [payload], **columns, "watermark": pd.array([watermark], dtype="Int64")})

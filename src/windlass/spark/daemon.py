@@ -1,0 +1,55 @@
+"""Where Spark's Python workers come from: its own daemon, that has loaded Windlass before it forks.
+
+    spark.python.daemon.module  windlass.spark.daemon
+
+Without it every worker loads Windlass anew, which takes longer than many a micro-batch, and after each task looks for
+garbage in all that it has loaded. What the daemon has loaded, its workers share, and as it is frozen, they do not look.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from importlib import import_module
+
+from pyspark import daemon
+
+# What workers load when a task comes.
+_MODULES = (
+    "pandas",
+    "pyarrow.dataset",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "pyspark.sql.streaming.stateful_processor_api_client",
+    "pyspark.worker",
+    "windlass.spark.bucket",
+    "windlass.wheel.history",
+)
+
+
+def load() -> None:
+    """Load what any job needs: modules, and the compiled code of slicers and operators, from the cache on disk."""
+    for name in _MODULES:
+        import_module(name)
+
+    import pyarrow as pa
+
+    from windlass import Query, Tumbling, agg
+    from windlass.operator.operator import Operator
+    from windlass.operator.slicer import Slicer
+
+    query = Query("count", Tumbling(10), agg.count())
+    events = pa.table({"ts": [1, 12], "k": [0, 1]})
+    slicer = Slicer(query, events.schema, time="ts", key="k")
+    slicer.process(events)
+    operator = Operator(query, time="ts", key="k")
+    operator.bind(events.schema)
+    operator.process_slices(slicer.take())
+    operator.finish().to_arrow()
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["pyspark.worker"]:  # there are daemons for other purposes, too
+        load()
+    daemon.manager()
