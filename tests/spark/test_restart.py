@@ -69,12 +69,12 @@ def heads(spark, checkpoint):
     ("asked", "options", "size", "has_snapshot"),
     [
         (SLICED, {"allowed_lateness": 20 * MS}, 60, False),
-        (EVENTS, {"allowed_lateness": 20 * MS, "late": "rows"}, 900, True),
+        (EVENTS, {"allowed_lateness": 20 * MS, "late": "rows"}, 1500, True),
     ],
     ids=["slices, from the log", "events, from a snapshot and the log"],
 )
 def test_restart(spark, tmp_path, asked, options, size, has_snapshot):
-    batches = stream(60, batches=6, size=size, pace=60, how_late=200, keys=["a", None])
+    batches = stream(60, batches=6, size=size, pace=size, how_late=200, keys=["a", None])
     first, second, third = batches[:3], batches[3:5], batches[5:]
     files, checkpoint = Files(tmp_path / "in", first), tmp_path / "checkpoint"
     queries = [a.for_windlass() for a in asked]

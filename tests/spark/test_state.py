@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from windlass import errors
+from windlass import Operator, Query, Tumbling, agg, errors
 from windlass.spark import state
 from windlass.spark.buckets import labels
 
@@ -87,3 +87,36 @@ def test_a_state_is_whole_or_refused() -> None:
         with pytest.raises(errors.CorruptSnapshot):
             state.check_whole(first, other, steps, token)
     assert state.seal(b"t", 1, None) != state.seal(b"t", 1, 0)
+
+
+def test_what_one_worker_leaves_another_takes(tmp_path) -> None:
+    """By token, once; and what is damaged on the shelf is as if it was not there."""
+    query = Query("sum", Tumbling(10), agg.sum("x"))
+
+    def blank() -> Operator:
+        return Operator(query, time="ts")
+
+    def stepped() -> Operator:
+        operator = blank()
+        operator.process({"ts": [1, 12, 25], "x": [1, 2, 3]})
+        return operator
+
+    one, other = (state.Kept(lambda: tmp_path / "shelf") for _ in range(2))
+    one.put("bucket", b"token", stepped(), stepped().snapshot())
+    assert other.take("bucket", b"another", blank) is None
+    found = other.take("bucket", b"token", blank)
+    assert found is not None and found.finish()["sum"]["sum(x)"].to_pylist() == [1, 2, 3]
+    assert other.take("bucket", b"token", blank) is None
+    assert one.take("bucket", b"token", blank) is not None  # it has its own still
+
+    one.put("bucket", b"token", stepped(), stepped().snapshot()[:-1])
+    assert other.take("bucket", b"token", blank) is None
+    assert not list((tmp_path / "shelf").iterdir())
+
+
+def test_a_shelf_that_cannot_be_written_is_done_without(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    kept = state.Kept(lambda: tmp_path / "file" / "shelf")
+    operator = Operator(Query("sum", Tumbling(10), agg.sum("x")), time="ts")
+    kept.put("bucket", b"token", operator, b"snapshot")
+    assert kept.take("bucket", b"token") is operator

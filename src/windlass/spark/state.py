@@ -23,6 +23,7 @@ import os
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from windlass.errors import CorruptSnapshot, WindlassError
@@ -34,7 +35,7 @@ _DIGEST = 16
 _KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it has buckets, none is there in time
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
 _LONG = 1 << 20  # bytes of log and snapshot
-_SLICE, _TUPLE = 72, 64  # bytes in a snapshot, about
+_SLICE, _TUPLE, _REST = 72, 160, 1 << 15  # bytes in a snapshot, about
 _OUTGROWN = 4  # times a snapshot that its log may be: taking steps again is faster than writing snapshots
 
 
@@ -113,7 +114,7 @@ def is_long(log: int, snapshot: int) -> bool:
 def snapshot_bytes(operator: Operator) -> int:
     """How long a snapshot would be, about."""
     counted = operator.counters
-    return counted["slices"] * _SLICE + counted["tuples"] * _TUPLE
+    return counted["slices"] * _SLICE + counted["tuples"] * _TUPLE + _REST
 
 
 def _digest(data: bytes) -> bytes:
@@ -156,7 +157,8 @@ class Kept:
                 staged.write_bytes(snapshot)
                 staged.rename(shelf / token.hex())
             except OSError:  # of a full disk, say; there is the state
-                staged.unlink(missing_ok=True)
+                with suppress(OSError):
+                    staged.unlink()
 
     def _off_the_shelf(self, token: bytes) -> bytes | None:
         if (shelf := self._shelf()) is None:
