@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +70,29 @@ def test_damaged_blocks_are_refused():
     for bad in (b"", b"nonsense", block[:-40], block[: len(block) // 2], block.replace(b"windlass", b"windless")):
         with pytest.raises(CorruptSnapshot, match="cannot be read"):
             unpacked(bad)
+
+
+@given(st.integers(0, 3000), st.integers(1, 400), st.booleans())
+def test_structs_nulls_and_texts_that_repeat_themselves(n, distinct, valid):
+    texts = pa.array([f"text {i % distinct}" for i in range(n)], pa.string())
+    times = pa.array([i * 1_000_000 for i in range(n)], pa.timestamp("us", "UTC"))
+    window = pa.struct([("start", times.type), ("end", times.type)])
+    late = pa.struct([("reason", pa.string()), ("row", window)])
+    some = pa.array([valid or bool(i % 3) for i in range(n)], pa.bool_())
+    inner = pa.StructArray.from_arrays(
+        [times, texts], fields=[pa.field("t", times.type), pa.field("text", pa.string())]
+    )
+    block = comes_back(
+        pa.table(
+            {
+                "query": texts,
+                "window": pa.StructArray.from_arrays([times, times], fields=list(window)),
+                "within": pa.StructArray.from_arrays([inner], names=["inner"]),
+                "partly": pa.StructArray.from_arrays([times], names=["t"], mask=pc.invert(some)),
+                "late": pa.nulls(n, late),
+                "nothing": pa.nulls(n),
+            }
+        )
+    )
+    if n == 3000 and distinct < 64 and valid:
+        assert len(block) < n * (1 + 2 * 8 + 8 + 1 + 8) + 20_000

@@ -6,8 +6,9 @@ EVENTS   the events themselves, the columns that the queries need
 UNTIMED  events that no window can hold: their time is null
 AHEAD    events whose time is too far in the future
 
-What a block costs is its bytes: they are copied, compressed, written to disk and kept as state. So 64-bit integers
-and times without nulls travel as what they are above the column's least, as narrow as that is.
+What a block costs is its bytes: they are copied, compressed, written to disk and kept as state. So columns travel as
+narrow as they can: 64-bit integers and times as what they are above the column's least, texts that repeat themselves by
+number, and nulls, where there is nothing else, not at all. Of structs that goes for each field.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windlass.aggregates.values import to_arrow
 from windlass.errors import CorruptSnapshot
@@ -24,18 +26,17 @@ SLICES, EVENTS, UNTIMED, AHEAD = "slices", "events", "untimed", "ahead"
 
 _KIND = b"windlass"
 _LEAST, _TYPE = b"least", b"type"  # of a field that is narrowed
+_LOOK, _FEW = 1024, 64  # texts that are looked at, and different ones among them that promise repetition
 
 
 def packed(table: pa.Table, kind: str) -> bytes:
-    columns, fields = [], []
-    for field, column in zip(table.schema, table.combine_chunks().columns, strict=True):
-        field, array = _narrowed(field, column.chunk(0) if column.num_chunks else pa.array([], field.type))
-        columns.append(array)
-        fields.append(field)
-    batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, {_KIND: kind.encode()}))
+    whole = table.combine_chunks()
+    columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in whole.columns]
+    narrow = [_narrowed(field, column) for field, column in zip(whole.schema, columns, strict=True)]
+    schema = pa.schema([field for field, _ in narrow], {_KIND: kind.encode()})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
+    with pa.ipc.new_stream(sink, schema) as stream:
+        stream.write_batch(pa.RecordBatch.from_arrays([array for _, array in narrow], schema=schema))
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -45,35 +46,60 @@ def unpacked(block: bytes | memoryview) -> tuple[str, Any]:
     try:
         table = pa.ipc.open_stream(pa.py_buffer(block)).read_all()
         kind = (table.schema.metadata or {})[_KIND].decode()
-        for i, field in enumerate(table.schema):
-            if field.metadata and _LEAST in field.metadata:
-                table = table.set_column(i, *_widened(field, table.column(i)))
-        return kind, table
-    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        columns = [_widened(field, column.chunk(0)) for field, column in zip(table.schema, table.columns, strict=True)]
+        return kind, pa.table([array for _, array in columns], schema=pa.schema([field for field, _ in columns]))
+    except (pa.ArrowException, KeyError, OSError, ValueError, IndexError) as error:
         raise CorruptSnapshot(f"a block of events cannot be read: {error}") from error
+
+
+def _narrowed(field: pa.Field, array: pa.Array) -> tuple[pa.Field, pa.Array]:
+    narrow, note = array, {}
+    if not len(array) or pa.types.is_null(field.type):
+        return field, array
+    if array.null_count == len(array):
+        narrow = pa.nulls(len(array))
+    elif pa.types.is_struct(field.type) and not array.null_count:
+        parts = [_narrowed(*part) for part in zip(field.type, array.flatten(), strict=True)]
+        narrow = pa.StructArray.from_arrays([part for _, part in parts], fields=[own for own, _ in parts])
+        return field.with_type(narrow.type), narrow
+    elif _is_word(field.type) and not array.null_count:
+        words = array.view(pa.int64()).to_numpy()
+        least, range_ = int(words.min()), int(words.max()) - int(words.min())
+        if range_ < 1 << 32:
+            above = (words - least).astype(np.min_scalar_type(range_))
+            narrow = to_arrow(above, None, pa.from_numpy_dtype(above.dtype))
+            note[_LEAST] = str(least).encode()
+    elif pa.types.is_string(field.type) and len(array) > _LOOK and _repeats_itself(array[:_LOOK]):
+        coded = array.dictionary_encode()
+        if len(coded.dictionary) <= 1 << 8:
+            narrow = pa.DictionaryArray.from_arrays(coded.indices.cast(pa.uint8()), coded.dictionary)
+    if narrow is array:
+        return field, array
+    note[_TYPE] = pa.schema([pa.field("", field.type)]).serialize().to_pybytes()
+    return field.with_type(narrow.type).with_metadata(note), narrow
+
+
+def _widened(field: pa.Field, array: pa.Array) -> tuple[pa.Field, pa.Array]:
+    note = field.metadata or {}
+    if _TYPE not in note:
+        if not pa.types.is_struct(field.type) or array.null_count:
+            return field, array
+        parts = [_widened(*part) for part in zip(field.type, array.flatten(), strict=True)]
+        wide = pa.StructArray.from_arrays([part for _, part in parts], fields=[own for own, _ in parts])
+        return field.with_type(wide.type), wide
+    type_ = pa.ipc.read_schema(pa.py_buffer(note[_TYPE])).field(0).type
+    if _LEAST in note:
+        words = array.to_numpy().astype(np.int64)
+        words += int(note[_LEAST])
+        wide = to_arrow(words, None, pa.int64()).view(type_)
+    else:
+        wide = pa.nulls(len(array), type_) if pa.types.is_null(field.type) else array.cast(type_)
+    return pa.field(field.name, type_, field.nullable), wide
 
 
 def _is_word(type_: pa.DataType) -> bool:
     return bool(pa.types.is_int64(type_) or pa.types.is_timestamp(type_))
 
 
-def _narrowed(field: pa.Field, array: pa.Array) -> tuple[pa.Field, pa.Array]:
-    if not _is_word(field.type) or array.null_count or not len(array):
-        return field, array
-    words = array.view(pa.int64()).to_numpy()
-    least, range_ = int(words.min()), int(words.max()) - int(words.min())
-    if range_ >= 1 << 32:
-        return field, array
-    narrow = (words - least).astype(np.min_scalar_type(range_))
-    type_ = pa.schema([pa.field("", field.type)]).serialize().to_pybytes()
-    note = {_LEAST: str(least).encode(), _TYPE: type_}
-    narrow_type = pa.from_numpy_dtype(narrow.dtype)
-    return pa.field(field.name, narrow_type, metadata=note), to_arrow(narrow, None, narrow_type)
-
-
-def _widened(field: pa.Field, column: pa.ChunkedArray) -> tuple[pa.Field, pa.Array]:
-    type_ = pa.ipc.read_schema(pa.py_buffer(field.metadata[_TYPE])).field(0).type
-    narrow = column.chunk(0).to_numpy()
-    words = narrow.astype(np.int64)
-    words += int(field.metadata[_LEAST])
-    return pa.field(field.name, type_), to_arrow(words, None, pa.int64()).view(type_)
+def _repeats_itself(texts: pa.Array) -> bool:
+    return bool(pc.count_distinct(texts).as_py() <= _FEW)
