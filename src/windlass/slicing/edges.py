@@ -98,7 +98,7 @@ def _laid_out(progressions: Integers, firsts: Integers, after: int, upto: int, c
         return np.empty(0, np.int64)
     after = max(after, int(firsts.min()) - 1)  # there may be none for long
     out = np.empty(count, np.int64)
-    counts = np.zeros(count + 2, np.int64)
+    counts = np.zeros(2 * count + 2, np.int64)
     if _place()(progressions, firsts, upto, after, counts, out) > _CROWDED:
         out.sort()
     return out[: int(_distinct()(out))]
@@ -162,17 +162,16 @@ def _distinct() -> Any:
     """`distinct(values)`: put values in order that nearly are, each once. Returns how many are left."""
 
     def distinct(values: Any) -> Any:
-        n = 0
-        for i in range(len(values)):
-            value, at = values[unsigned(i)], n
+        for i in range(1, len(values)):
+            value, at = values[unsigned(i)], i
             while at > 0 and values[unsigned(at - 1)] > value:
+                values[unsigned(at)] = values[unsigned(at - 1)]
                 at -= 1
-            if at > 0 and values[unsigned(at - 1)] == value:
-                continue
-            for j in range(n, at, -1):
-                values[unsigned(j)] = values[unsigned(j - 1)]
             values[unsigned(at)] = value
-            n += 1
+        n = min(1, len(values))
+        for i in range(1, len(values)):  # no branch: nobody could foresee it
+            values[unsigned(n)] = values[unsigned(i)]
+            n += values[unsigned(i)] != values[unsigned(n - 1)]
         return n
 
     return compiled(distinct)

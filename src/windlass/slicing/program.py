@@ -14,7 +14,8 @@ number of aggregates, and leaves a program, a row of integers an instruction:
 
 An aggregate runs it in one compiled loop (`run`). Lazy or eager is the same program: an eager store keeps partials of
 many slices together, so that an ANSWER takes a few ⊕ instead of n - 1, and brings them up to date at a REPAIR.
-Which, see `blocks`, `prefixes` and `tree`. COMBINE is all that `forest` needs; its programs bring the pieces in place of the rows.
+Which, see `blocks`, `prefixes` and `tree`. COMBINE is all that `forest` needs; its programs bring the pieces in place
+of the rows.
 """
 
 from __future__ import annotations

@@ -174,12 +174,12 @@ def lay(values: Any, lo: Any, hi: Any, index: Any) -> Any:
     least, range_, stretch = values[lo], values[hi - 1] - values[lo], 0
     while range_ >> stretch > len(index) - 2:
         stretch += 1
-    r = lo
-    for i in range((range_ >> stretch) + 1):
-        while values[unsigned(r)] < least + (i << stretch):
-            r += 1
-        index[i] = r - lo
-    index[(range_ >> stretch) + 1] = hi - lo
+    used = (range_ >> stretch) + 2
+    index[:used] = 0
+    for r in range(lo, hi):  # counted and added up, there is no branch that nobody could foresee
+        index[unsigned(((values[unsigned(r)] - least) >> stretch) + 1)] += 1
+    for i in range(1, used):
+        index[unsigned(i)] += index[unsigned(i - 1)]
     return stretch
 
 
