@@ -452,6 +452,10 @@ class Ordered:
         at = found[STOP, other] - 1 - first[key]
         i = np.clip(offsets[key] + at, 0, max(0, len(ts) - 1))
         found[START_TIME, other] = UNKNOWN
+        if self.plan.since != LONG_AGO:  # events before may have had the value of the first one that was seen
+            of = measure[found[WINDOW, other]]
+            fragment = (of > COUNT) & (found[LOW, other] <= self.earliest[of, key])
+            found[START_TIME, other[fragment]] = self.plan.since
         found[END_TIME, other] = np.where(at >= 0, ts[i] if len(ts) else 0, previous[key]) + 1
 
     def _answer(
