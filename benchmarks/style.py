@@ -34,6 +34,7 @@ COLOURS |= {
     "Windlass": "#0072B2",
     "Windlass lazy": "#0072B2",
     "Windlass eager": "#56B4E9",
+    "Windlass auto": "#004C78",
     "Cutty": "#009E73",
     "Pairs": "#66A61E",
     "Pairs+": "#1B7837",

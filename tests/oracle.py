@@ -905,13 +905,40 @@ class Running:
                 before = without_events(self.window, final, self.horizon + self.lateness)
                 empty += [window for window in before if bounds_of(window) not in known]
             stood += empty
-        stood = [window for window in stood if window.start > self.since]
+        if self.since != -math.inf:
+            self.mark_fragments(stood, final)
         now = [window for window in stood if window.due and (window.complete or partial)]
         bounds = Counter(map(bounds_of, now))
         self.shared |= {(self.query.name, key, *pair) for pair, windows in bounds.items() if windows > 1}
         rows = list(self.compare(key, track, [window for window in now if not self.is_closed(track, window)]))
         self.close(track, stood, w)
-        return rows
+        return [row for row in rows if row.start > self.whole_after]
+
+    @property
+    def whole_after(self) -> float:
+        """Windows that begin later lack no event that was not seen: one that would have joined a session, or lived."""
+        unseen = {Session: "gap", Snapshot: "lifetime"}.get(type(self.window))
+        return self.since + (0 if unseen is None else getattr(self.window, unseen))
+
+    def mark_fragments(self, stood: list[Standing], events: list[Event]) -> None:
+        """Windows of a query that was added later which may have begun before, whatever their first event: they start
+        with the last time that was not seen."""
+        for window in stood:
+            first = window.events[0] if window.events else None
+            if isinstance(self.window, Punctuation):
+                fragment = first is events[0] and not first.meets(self.window.predicate)
+            elif isinstance(self.window, ThresholdFrame):
+                fragment = first is events[0]
+            elif isinstance(self.window, LastN):
+                fragment = len(window.events) < self.window.n
+            elif isinstance(self.window, Grid) and self.window.measure not in ("time", "count"):
+                if window.low <= events[0].columns[self.window.measure]:
+                    window.start = self.since  # its own bounds are no times
+                continue
+            else:
+                continue
+            if fragment:
+                window.low = window.start = self.since
 
     def is_closed(self, track: Track, window: Standing) -> bool:
         """Whether it was closed at the last watermark. Where edges are fixed, a window is there before its events."""

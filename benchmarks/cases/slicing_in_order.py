@@ -27,7 +27,7 @@ def run(scale: Scale) -> Iterator[Row]:
             _compare(stream.head(size), windows, asked)
         courses = {
             f"Windlass {store}": driving.operator_course(stream, asked, size=size, patience=patience, store=store)
-            for store in ("lazy", "eager")
+            for store in ("lazy", "eager", "auto")
         }
         for name in OTHERS:
             courses[name] = driving.baseline_course(
@@ -52,8 +52,12 @@ def findings(rows: list[Row]) -> list[str]:
     lines = [
         f"{n} windows: {rates.ratios(rows, 'Windlass lazy', OTHERS, windows=n)}" for n in (numbers[0], numbers[-1])
     ]
-    kept = rates.rate(rows, "Windlass lazy", windows=numbers[-1]) / rates.rate(rows, "Windlass lazy", windows=1)
-    return [*lines, f"rate of Windlass lazy with {numbers[-1]} windows / with one = {kept:.2g}"]
+    for name in ("Windlass lazy", "Windlass auto"):
+        most, some, one = (rates.rate(rows, name, windows=n) for n in (numbers[-1], 20, numbers[0]))
+        lines.append(
+            f"rate of {name} with {numbers[-1]} windows / with 20 = {most / some:.2g}, with one = {most / one:.2g}"
+        )
+    return lines
 
 
 def draw(rows: list[Row]) -> Any:

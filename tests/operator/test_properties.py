@@ -91,11 +91,12 @@ def test_snapshots_and_peeks_change_nothing(
     run(Twins(asked, key=key, allowed_lateness=lateness), steps, partial)
 
 
-# Where the edges are fixed in time, what "begins after the greatest event time seen" means does not depend on events.
+# What begins after the greatest event time seen, and not what may have begun before.
+ADDED = ("time", "session", "punctuation", "frame", "last n", "snapshot", "column", "fractions")
 
 
 @thoroughly(20)
-@given(queries(("time", "session", "count")), queries(("time",), most=2), keys, lateness, streams(), st.booleans())
+@given(queries(("time", "session", "count")), queries(ADDED, most=2), keys, lateness, streams(), st.booleans())
 def test_queries_come_and_go(
     asked: list[Asked], more: list[Asked], key: tuple[str, ...], lateness: int, steps: list[Step], removed: bool
 ) -> None:

@@ -60,6 +60,7 @@ class Monoid:
     scan: Function | None = None
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
+    wraps: bool = False  # ⊕ is addition modulo 2^64: ⊖ is exact however much was combined
     nullable: bool = False
     commutative: bool = True
     interpreted: str | None = None  # why kernels run interpreted; None: compiled

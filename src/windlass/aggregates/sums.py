@@ -97,6 +97,7 @@ def _count(*types: ValueType) -> Monoid:
         pa.int64(),
         inverse=inverse,
         answers_empty=True,
+        wraps=True,
     )
 
 
@@ -130,7 +131,8 @@ def _sum(type_: ValueType) -> Monoid:
     def identity() -> Any:
         return (zero,)
 
-    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse)
+    wraps = zero.__class__ is not float
+    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse, wraps=wraps)
 
 
 def _decimal_sum(type_: ValueType) -> Monoid:

@@ -23,7 +23,7 @@ from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan, as_measure
 from windlass.operator.query import Query
 from windlass.operator.tuples import Tuples
-from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.techniques import Technique
 
 Array = np.ndarray[Any, Any]
@@ -56,7 +56,7 @@ class Branch:
         return self.engine
 
     def _planned(self, unit: str | None) -> Plan:
-        return Plan(self.queries, unit, self.in_order, self.store, self.keyed, self.technique, self.learns)
+        return Plan(self.queries, unit, self.in_order, self.store, self.keyed, self.technique, self.learns, self.since)
 
     def bound_to(self, unit: str | None) -> Plan:
         return self.plan if self.engine is not None else self._planned(unit)
@@ -133,6 +133,12 @@ class Branch:
         if self.engine is not None:
             self.due.append(self.engine.advance(watermark, over, partial))
 
+    @property
+    def _whole_after(self) -> Array:
+        """For each finding, the time after which windows begin that hold no event from before this branch: others may
+        be fragments."""
+        return np.array([min(NEVER, self.since + f.bound.doubt) for f in self.plan.findings], np.int64)
+
     def take_due(self) -> Rows | None:
         """The rows that came out since the last call; None before there is an engine."""
         if self.engine is None:
@@ -140,7 +146,7 @@ class Branch:
         due, self.due = self.due, []
         rows = Rows.concat(due) if due else no_rows(self.engine.lifts)
         if self.since != LONG_AGO and len(rows):
-            rows = rows.take(np.flatnonzero(rows.start > self.since))  # the others began without this branch
+            rows = rows.take(np.flatnonzero(rows.start > self._whole_after[rows.finding]))
         return rows
 
 

@@ -43,14 +43,21 @@ class Lift:
             self.pool = tuple(column[slots] for column in self.pool)
         self.nodes = self.monoid.allocate(0)
 
-    def run(self, program: Array, tuples: Tuples | None, slices: Slices, outside: Columns) -> None:
+    def run(
+        self,
+        program: Array,
+        tuples: Tuples | None,
+        slices: Slices,
+        outside: Columns,
+        ranges: tuple[Array, Array] = programs.NO_RANGES,
+    ) -> None:
         """Run a slice program; without tuples, one that folds none."""
         if self.retired:
             return
         self.reserve(slices)
         events = self.events(tuples) if tuples is not None else self.no_events
         outside = outside or self.no_answers
-        programs.run(self.monoid, program, events, slices.rows, self.pool, self.nodes, outside, self.as_tree)
+        programs.run(self.monoid, program, events, slices.rows, self.pool, self.nodes, outside, self.as_tree, ranges)
 
     def run_pieces(
         self, program: Array, tuples: Tuples | None, pieces: Array, slots: int, nodes: int, outside: Columns

@@ -452,7 +452,8 @@ class Operator:
         self._branches = [branch for branch in self._branches if branch not in waiting] + made
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
-        return f"{query.name} starts with windows that begin after {self._shown(since)}"
+        whole_after = since + query.window.bind("us").doubt  # plain integers are what they are
+        return f"{query.name} starts with windows that begin after {self._shown(whole_after)}"
 
     def _branch(self, queries: list[Query], since: int = LONG_AGO, technique: str = "auto") -> Branch:
         store = STORES.get(technique, self._store)

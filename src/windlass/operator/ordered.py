@@ -63,7 +63,8 @@ class Completed:
     @classmethod
     def of(cls, windows: Array, partials: list[Columns]) -> Completed:
         """From what kernels write."""
-        finding, key, begin, stop, low, high, _, _, start, end = windows
+        finding, key, begin, stop, low, high, _, _, *times = windows
+        start, end = times or (low, high)
         return cls(finding, key, begin, stop, low, high, start, end, partials)
 
 
@@ -407,7 +408,8 @@ class Ordered:
         if not partial:
             upto[COUNT, : len(first)] = first + np.diff(offsets)
         upto[2:] = NEVER if partial else self.latest[2:]
-        out = np.empty((TOLD, self.room), np.int64)
+        told = TOLD if self.discretizers or len(self.counted) or len(self.on_columns) else START_TIME
+        out = np.empty((told, self.room), np.int64)
         longest = int((self.slices.directory[:, HI] - self.slices.directory[:, LO]).max(initial=0))
         index = np.empty(2 * longest + 2, np.int64)
         arguments = (
@@ -426,11 +428,12 @@ class Ordered:
             self.slices.directory,
             self.slices.rows,
             index,
+            np.empty((2, longest + cutty.BESIDE), np.int64),
         )
         n = int(cutty.complete()(*arguments, out))
         if n > self.room:
             self.room = 2 * n  # so that the next run needs one pass
-            out = np.empty((TOLD, n), np.int64)
+            out = np.empty((told, n), np.int64)
             cutty.complete()(*arguments, out)
         found = out[:, :n]
         if len(self.counted) or len(self.on_columns):
@@ -449,6 +452,10 @@ class Ordered:
         at = found[STOP, other] - 1 - first[key]
         i = np.clip(offsets[key] + at, 0, max(0, len(ts) - 1))
         found[START_TIME, other] = UNKNOWN
+        if self.plan.since != LONG_AGO:  # events before may have had the value of the first one that was seen
+            of = measure[found[WINDOW, other]]
+            fragment = (of > COUNT) & (found[LOW, other] <= self.earliest[of, key])
+            found[START_TIME, other[fragment]] = self.plan.since
         found[END_TIME, other] = np.where(at >= 0, ts[i] if len(ts) else 0, previous[key]) + 1
 
     def _answer(
@@ -468,13 +475,14 @@ class Ordered:
             offset = np.searchsorted(windows[KEY, order], np.arange(len(first) + 1))
         s = self.slices
         busy = int(np.count_nonzero(np.diff(offsets)))
-        longest = fresh + busy + 2 * len(order) + min(len(first), known) + count  # folds, repairs, answers
+        # Folds, a repair and an answer for each window that ends inside of a slice, and one of each for the others.
+        longest = fresh + busy + 3 * len(order) + 2 * min(len(first), known)
         program = np.empty((longest, WIDTH), np.int64)
         arguments = (offsets, row_of, first, windows, known, order, offset, s.directory, s.rows, self.plan.eager)
         n = int(cutty.write()(*arguments, program))
         answers = [lift.monoid.allocate(count) for lift in self.lifts]
         for lift, partials in zip(self.lifts, answers, strict=True):
-            lift.run(program[:n], tuples, s, partials)
+            lift.run(program[:n], tuples, s, partials, (windows[cutty.ROW], windows[UNTIL]))
         return Completed.of(windows, answers)
 
     def _find_starts(self, windows: Array) -> None:

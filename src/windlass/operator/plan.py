@@ -23,6 +23,7 @@ from windlass.operator.query import Query
 from windlass.slicing import edges
 from windlass.slicing.cutty import COUNT, TIME
 from windlass.slicing.decisions import Workload, remove_tuples, split_slices, store_tuples
+from windlass.slicing.edges import LONG_AGO
 from windlass.slicing.techniques import Technique, cut_at
 from windlass.windows.predicate import Predicate
 from windlass.windows.session import SessionGap
@@ -72,6 +73,7 @@ class Plan:
     keyed: bool = False
     technique: Technique = "auto"
     learns: bool | None = None  # whether another store may take over; None: if the user has named none
+    since: int = LONG_AGO  # the last event time that the queries do not see, because they were added later
     findings: list[Finding] = field(default_factory=list)
     finding_of: list[int] = field(default_factory=list)  # by query
     kept: list[Kept] = field(default_factory=list)
@@ -97,6 +99,8 @@ class Plan:
     def _finding(self, query: Query) -> Finding:
         window = query.window
         bound = window.bind(self.unit)
+        if self.since != LONG_AGO:
+            bound = bound.joining(self.since)
         _refuse_huge(query, bound)
         measure = {"time": TIME, "count": COUNT}.get(window.measure)
         if measure is None:
@@ -299,6 +303,7 @@ class Plan:
                 self.keyed,
                 self.technique,
                 self.learns,
+                self.since,
             )
             return left.explain(choice)
         q, f, k = len(self.queries), len(self.findings), len(self.kept)
@@ -403,7 +408,7 @@ _LONGEST, _MOST_ENDS = 2**61, 1_000_000  # sums of times and lengths stay within
 def _refuse_huge(query: Query, bound: Bound) -> None:
     for name, value in vars(bound).items():
         limit = 2 * _LONGEST if name == "origin" else _LONGEST
-        if isinstance(value, int) and abs(value) > limit:
+        if name != "since" and isinstance(value, int) and abs(value) > limit:
             raise InvalidArgument(f"query {query.name!r}: the {name} of {query.window!r} is beyond {limit}: {value}")
     if isinstance(bound, Periodic) and bound.step * max(1, bound.ends) > _LONGEST:
         raise InvalidArgument(f"query {query.name!r}: {query.window!r} is longer than {_LONGEST}")

@@ -23,7 +23,7 @@ import numpy as np
 
 from windlass.kernels import compiled, unsigned
 from windlass.slicing.edges import LONG_AGO, NEVER, next_edge
-from windlass.slicing.instructions import ANSWER, FOLD, REPAIR
+from windlass.slicing.instructions import ANSWER, ANSWERS, FOLD, FOLDS, REPAIR
 from windlass.slicing.slices import (
     BASE,
     BORN,
@@ -53,9 +53,10 @@ TIME, COUNT = 0, 1  # measures; 2 and above are columns
 
 # What is told of a completed window, an array each: which window of the plan, its key and positions, its bounds, the
 # slice it begins with (-1: to be looked up) and the one before which it ends (-1: inside of one), and its bounds in
-# event time.
+# event time, left out where all windows are on time.
 WINDOW, KEY, BEGIN, STOP, LOW, HIGH, ROW, UNTIL, START_TIME, END_TIME = range(10)
 TOLD = 10
+BESIDE = 4  # slices that are compared at once
 
 
 @cache
@@ -167,7 +168,7 @@ def complete() -> Any:
     before this run; `skipped` is how many of a key's positions a specification does not count (late events that came
     too late for it), `seen_from` the position from which one on a column sees events,
     `begun` the first event that one with empty windows has seen. `after` is by specification, the others by measure.
-    `index` is room to lay slices out by time."""
+    `index` is room to lay slices out by time, `copies` for their times and positions side by side."""
 
     def put(
         out: Any, n: Any, window: Any, key: Any, begin: Any, stop: Any, low: Any, high: Any, row: Any, until: Any
@@ -178,11 +179,61 @@ def complete() -> Any:
             out[KEY, at] = key
             out[BEGIN, at] = begin
             out[STOP, at] = stop
-            out[LOW, at] = out[START_TIME, at] = low
-            out[HIGH, at] = out[END_TIME, at] = high
+            out[LOW, at] = low
+            out[HIGH, at] = high
+            if out.shape[0] > START_TIME:
+                out[START_TIME, at] = low
+                out[END_TIME, at] = high
             out[ROW, at] = row
             out[UNTIL, at] = until
         return n + 1
+
+    def reach(times: Any, size: Any, value: Any, index: Any, laid: Any) -> Any:
+        """As `look` among all of them, but NEVER follows, so that some can be compared at once, without a branch."""
+        if value > times[unsigned(size - 1)]:
+            return size
+        i = max(0, value - times[0]) >> laid
+        r, stop = index[unsigned(i)], index[unsigned(i + 1)]
+        if stop - r > 16:
+            return position_on(times, r, stop, value)
+        while True:
+            before = 0
+            for j in range(BESIDE):
+                before += times[unsigned(r + j)] < value
+            r += before
+            if before < BESIDE:
+                return r
+
+    def tumble(
+        out: Any,
+        n: Any,
+        window: Any,
+        key: Any,
+        s: Any,
+        p: Any,
+        b: Any,
+        times: Any,
+        places: Any,
+        size: Any,
+        shift: Any,
+        index: Any,
+        laid: Any,
+    ) -> Any:
+        """Windows that follow one another from s on, up to b: one begins in the slice that the last one ended before.
+        This is most of the work where windows are many."""
+        r = reach(times, size, s, index, laid)
+        while s + p <= b and r < size:
+            value = times[unsigned(r)]
+            if value >= s + p:  # nothing in there: on to the first window that has an event
+                s += (value - s) // p * p
+                continue
+            until = reach(times, size, s + p, index, laid)
+            n = put(
+                out, n, window, key, places[unsigned(r)], places[unsigned(until)], s, s + p, r + shift, until + shift
+            )
+            r = until
+            s += p
+        return n
 
     def complete_windows(
         specs: Any,
@@ -200,9 +251,11 @@ def complete() -> Any:
         directory: Any,
         rows: Any,
         index: Any,
+        copies: Any,
         out: Any,
     ) -> Any:
         n = 0
+        times, places = copies[0], copies[1]
         for k in range(len(offsets) - 1):
             base = directory[k, BASE]
             lo, hi = base + directory[k, LO], base + directory[k, HI]
@@ -216,7 +269,10 @@ def complete() -> Any:
                 if latest[c, k] < oldest or (lo == hi and not empty):
                     continue
                 if stretch == NOT_LAID and 32 * (n - found) > hi - lo > 0:  # so many that it pays
-                    stretch = lay(rows[:, FIRST], lo, hi, index)
+                    for r in range(lo, hi):
+                        times[r - lo], places[r - lo] = rows[r, FIRST], rows[r, POS]
+                    times[hi - lo : hi - lo + BESIDE] = NEVER
+                    stretch = lay(times, 0, hi - lo, index)
                 laid = stretch if c == TIME else NOT_LAID
                 shift = skipped[d, k] if c == COUNT else 0
                 at = first[k] - shift
@@ -261,6 +317,10 @@ def complete() -> Any:
                     a = after[d, k]  # of a start that an event has, all ends
                 if c == COUNT and p > 0:
                     w = max(w, -(o // p))  # positions begin at 0
+                if laid != NOT_LAID and ends == 1 and step == p and not empty:
+                    places[hi - lo] = first[k] + i1 - i0
+                    n = tumble(out, n, window, k, o + w * p, p, b, times, places, hi - lo, lo - base, index, laid)
+                    continue
                 from_row = lo if p == 0 else look(values, lo, lo, hi, o + w * p + shift, index, laid)
                 from_event, until = i0, lo
                 where_one_begins = ends == 1 and p > 0 and step % p == 0  # ends another
@@ -401,6 +461,14 @@ def write() -> Any:
             lo, hi = base + entry[LO], base + entry[HI]
             r = find(rows, POS, lo, hi, at) - 1  # the slice that is open
             here, end = at, at + count
+            if w == last_window and r + 1 < hi and end > here:  # nothing is answered before all is folded
+                end = rows[r + 1, POS]
+                program[n, 0] = FOLDS
+                program[n, 1] = r + 1
+                program[n, 2] = hi
+                program[n, 3] = row_of[k] - at
+                program[n, 4] = row_of[k] + count
+                n += 1
             while True:
                 next_slice = rows[r + 1, POS] if r + 1 < hi else NEVER
                 next_stop = windows[STOP, order[w]] if w < last_window else NEVER
@@ -429,19 +497,20 @@ def write() -> Any:
                     r += 1
                 elif here == end:
                     break
-            if mine and eager:
-                q = 0
-                for window in range(v, known):
-                    if windows[KEY, window] != k:
-                        break
-                    if windows[UNTIL, window] - windows[ROW, window] > 2:
-                        q = max(q, windows[UNTIL, window])
-                n = repaired(program, n, entry, q)
-            while v < known and windows[KEY, v] == k:
-                if windows[UNTIL, v] >= 0:
-                    q = windows[UNTIL, v]
-                    n = answered(program, n, entry, v, min(windows[ROW, v], q), q)
-                v += 1
+            if mine:
+                v0, q = v, 0
+                while v < known and windows[KEY, v] == k:
+                    if windows[UNTIL, v] - windows[ROW, v] > 2:
+                        q = max(q, windows[UNTIL, v])
+                    v += 1
+                if eager:
+                    n = repaired(program, n, entry, q)
+                program[n, 0] = ANSWERS
+                program[n, 1] = v0
+                program[n, 2] = base
+                program[n, 3] = entry[CAPACITY]
+                program[n, 4] = v
+                n += 1
         return n
 
     return compiled(write_program)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels import compiled
+from windlass.kernels import compiled, unsigned
 from windlass.windows.window import Periodic
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -24,6 +24,7 @@ NEVER = np.iinfo(np.int64).max
 LONG_AGO = np.iinfo(np.int64).min
 
 _FEW = 8  # progressions so few that computing the next edge from each beats laying them out
+_CROWDED = 32  # edges in a stretch, so many that inserting one by one does not pay
 
 
 def begins(windows: Iterable[Periodic]) -> Integers:
@@ -73,25 +74,33 @@ def _within(o: int, p: int, low: int, other: tuple[int, ...]) -> bool:
 
 def between(progressions: Integers, after: int, upto: int) -> Integers:
     """The distinct edges in (after, upto], in order."""
-    return _laid_out(progressions, after, upto, count_between(progressions, after, upto))
+    firsts = np.empty(len(progressions), np.int64)
+    return _laid_out(progressions, firsts, after, upto, int(_count()(progressions, after, upto, firsts)))
 
 
 def count_between(progressions: Integers, after: int, upto: int) -> int:
     """How many edges there are in (after, upto], counting equal ones of different progressions apart."""
-    return int(_count()(progressions, after, upto))
+    return int(_count()(progressions, after, upto, np.empty(len(progressions), np.int64)))
 
 
 def laid_out(progressions: Integers, after: int, upto: int, events: int) -> Integers | None:
     """The edges in (after, upto] if that is a good idea for so many events, else None."""
-    if len(progressions) <= _FEW or (count := count_between(progressions, after, upto)) > 4 * events + 1024:
+    if len(progressions) <= _FEW:
         return None
-    return _laid_out(progressions, after, upto, count)
+    firsts = np.empty(len(progressions), np.int64)
+    count = int(_count()(progressions, after, upto, firsts))
+    return None if count > 4 * events + 1024 else _laid_out(progressions, firsts, after, upto, count)
 
 
-def _laid_out(progressions: Integers, after: int, upto: int, count: int) -> Integers:
+def _laid_out(progressions: Integers, firsts: Integers, after: int, upto: int, count: int) -> Integers:
+    """Edges spread over time, so they are put into stretches of it first, and each stretch in order then."""
+    if count == 0:
+        return np.empty(0, np.int64)
+    after = max(after, int(firsts.min()) - 1)  # there may be none for long
     out = np.empty(count, np.int64)
-    _fill()(progressions, after, upto, out)
-    out.sort()
+    counts = np.zeros(2 * count + 2, np.int64)
+    if _place()(progressions, firsts, upto, after, counts, out) > _CROWDED:
+        out.sort()
     return out[: int(_distinct()(out))]
 
 
@@ -127,15 +136,22 @@ def last_edge(progressions: Any, value: Any) -> Any:
 
 @cache
 def _count() -> Any:
-    def count(progressions: Any, after: Any, upto: Any) -> Any:
+    """`count(progressions, after, upto, firsts)`: how many edges; the first of each progression is noted, NEVER if it
+    is not in time."""
+
+    def count(progressions: Any, after: Any, upto: Any, firsts: Any) -> Any:
         total = 0
         for r in range(progressions.shape[0]):
             o, p, low = progressions[r, 0], progressions[r, 1], progressions[r, 2]
-            if p == 0:
-                total += 1 if after < o <= upto else 0
-            else:
+            first = o if o > after else NEVER
+            if p > 0:
                 a = after if after >= low else low - 1
-                total += max(0, (upto - o) // p - (a - o) // p)
+                first = a - (a - o) % p + p
+            if first > upto:
+                first = NEVER
+            else:
+                total += 1 if p == 0 else (upto - first) // p + 1
+            firsts[r] = first
         return total
 
     return compiled(count)
@@ -143,33 +159,52 @@ def _count() -> Any:
 
 @cache
 def _distinct() -> Any:
+    """`distinct(values)`: put values in order that nearly are, each once. Returns how many are left."""
+
     def distinct(values: Any) -> Any:
-        n = 0
-        for i in range(len(values)):
-            if n == 0 or values[i] != values[n - 1]:
-                values[n] = values[i]
-                n += 1
+        for i in range(1, len(values)):
+            value, at = values[unsigned(i)], i
+            while at > 0 and values[unsigned(at - 1)] > value:
+                values[unsigned(at)] = values[unsigned(at - 1)]
+                at -= 1
+            values[unsigned(at)] = value
+        n = min(1, len(values))
+        for i in range(1, len(values)):  # no branch: nobody could foresee it
+            values[unsigned(n)] = values[unsigned(i)]
+            n += values[unsigned(i)] != values[unsigned(n - 1)]
         return n
 
     return compiled(distinct)
 
 
 @cache
-def _fill() -> Any:
-    def fill(progressions: Any, after: Any, upto: Any, out: Any) -> Any:
-        n = 0
-        for r in range(progressions.shape[0]):
-            o, p, low = progressions[r, 0], progressions[r, 1], progressions[r, 2]
-            if p == 0:
-                if after < o <= upto:
-                    out[n] = o
-                    n += 1
-            else:
-                a = after if after >= low else low - 1
-                edge = a - (a - o) % p + p
-                while edge <= upto:
-                    out[n] = edge
-                    n += 1
-                    edge += p
+def _place() -> Any:
+    """`place(progressions, firsts, upto, after, counts, out)`: every edge up to upto, in the order of equal stretches
+    of time. Returns how many the most crowded stretch has. `counts` is zeros, a place more than there are stretches."""
 
-    return compiled(fill)
+    def place(progressions: Any, firsts: Any, upto: Any, after: Any, counts: Any, out: Any) -> Any:
+        stretch, crowd = 0, 0
+        while (upto - after) >> stretch > len(counts) - 2:
+            stretch += 1
+        for r in range(len(firsts)):
+            edge, p = firsts[unsigned(r)], progressions[unsigned(r), 1]
+            while edge <= upto:
+                counts[unsigned(((edge - after) >> stretch) + 1)] += 1
+                if p == 0:
+                    break
+                edge += p
+        for i in range(1, len(counts)):
+            crowd = max(crowd, counts[unsigned(i)])
+            counts[unsigned(i)] += counts[unsigned(i - 1)]
+        for r in range(len(firsts)):
+            edge, p = firsts[unsigned(r)], progressions[unsigned(r), 1]
+            while edge <= upto:
+                i = unsigned((edge - after) >> stretch)
+                out[unsigned(counts[i])] = edge
+                counts[i] += 1
+                if p == 0:
+                    break
+                edge += p
+        return crowd
+
+    return compiled(place)

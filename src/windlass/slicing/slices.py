@@ -170,16 +170,16 @@ NOT_LAID = -1
 
 def lay(values: Any, lo: Any, hi: Any, index: Any) -> Any:
     """Lay out lo:hi by what the values range over, for many that are looked for: index[i] becomes the first in the i-th
-    of equal stretches. Returns the logarithm of a stretch's length, which `look` needs."""
+    of equal stretches, counted from lo. Returns the logarithm of a stretch's length, which `look` needs."""
     least, range_, stretch = values[lo], values[hi - 1] - values[lo], 0
     while range_ >> stretch > len(index) - 2:
         stretch += 1
-    r = lo
-    for i in range((range_ >> stretch) + 1):
-        while values[unsigned(r)] < least + (i << stretch):
-            r += 1
-        index[i] = r
-    index[(range_ >> stretch) + 1] = hi
+    used = (range_ >> stretch) + 2
+    index[:used] = 0
+    for r in range(lo, hi):  # counted and added up, there is no branch that nobody could foresee
+        index[unsigned(((values[unsigned(r)] - least) >> stretch) + 1)] += 1
+    for i in range(1, used):
+        index[unsigned(i)] += index[unsigned(i - 1)]
     return stretch
 
 
@@ -192,7 +192,7 @@ def look(values: Any, lo: Any, at: Any, hi: Any, value: Any, index: Any, stretch
     if value > values[unsigned(hi - 1)]:
         return hi
     i = (value - values[unsigned(lo)]) >> stretch
-    r, stop = index[unsigned(i)], index[unsigned(i + 1)]
+    r, stop = lo + index[unsigned(i)], lo + index[unsigned(i + 1)]
     if stop - r > 8:
         return position_on(values, max(r, at), stop, value)
     while values[unsigned(r)] < value:

@@ -220,7 +220,8 @@ class Bound(Layout):
 
     def _read(self, values: Any) -> tuple[Events, bool]:
         if type(values) is np.ndarray and values.dtype is self._as_it_is and values.ndim == 1:
-            return ((np.ascontiguousarray(values),), _NO_NULLS, len(values)), False
+            values = values if values.flags.c_contiguous else np.ascontiguousarray(values)
+            return ((values,), _NO_NULLS, len(values)), False
         types = self._monoid.inputs if self._monoid is not None else None
         read = read_columns(self.aggregate, values, types)
         if self._monoid is None:

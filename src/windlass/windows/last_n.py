@@ -54,14 +54,18 @@ class LastEvents(Discretizer):
 
     n: int
     every: int
+    since: int = FOREVER  # if it joins a running stream, the last time before it did
     width = 5
     closes_by = "end"
     splits = True
 
+    def joining(self, since: int) -> LastEvents:
+        return LastEvents(self.n, self.every, since)
+
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         found = room(len(run.ts) + len(context))
         events = run.keys, run.offsets, run.first, run.ts
-        n = _kernel()(self.n, self.every, run.watermark, events, context, found)
+        n = _kernel()(self.n, self.every, self.since, run.watermark, events, context, found)
         return np.zeros(len(run.ts), np.bool_), Windows.of(found[:, :n]), carry
 
     def open_from(self, context: Array, carry: Array) -> Array:
@@ -81,7 +85,12 @@ class LastEvents(Discretizer):
         return last
 
 
-def _find_last(last_n: Any, every: Any, watermark: Any, events: Any, context: Any, found: Any) -> Any:
+def _start(first: Any, stop: Any, last_n: Any, since: Any) -> Any:
+    """To be looked up; but where there are fewer than n, there may have been more before."""
+    return UNKNOWN if stop - first == last_n or since == FOREVER else since
+
+
+def _find_last(last_n: Any, every: Any, since: Any, watermark: Any, events: Any, context: Any, found: Any) -> Any:
     keys, offsets, positions, ts = events
     n = r = 0
     for key in range(len(context)):
@@ -92,7 +101,7 @@ def _find_last(last_n: Any, every: Any, watermark: Any, events: Any, context: An
             for i in range(offsets[r], offsets[r + 1]):
                 if context[key, _DUE] and ts[i] >= context[key, _EDGE]:
                     first = max(stop - last_n, context[key, _FROM])
-                    n = emit(found, n, key, first, stop, UNKNOWN, context[key, _EDGE])
+                    n = emit(found, n, key, first, stop, _start(first, stop, last_n, since), context[key, _EDGE])
                     context[key, _DUE] = 0
                 if not context[key, _DUE]:
                     context[key, _DUE], context[key, _EDGE] = 1, later(ts[i], every - ts[i] % every)
@@ -101,7 +110,8 @@ def _find_last(last_n: Any, every: Any, watermark: Any, events: Any, context: An
             r += 1
         if context[key, _DUE] and watermark >= context[key, _EDGE]:
             first = max(context[key, _STOP] - last_n, context[key, _FROM])
-            n = emit(found, n, key, first, context[key, _STOP], UNKNOWN, context[key, _EDGE])
+            start = _start(first, context[key, _STOP], last_n, since)
+            n = emit(found, n, key, first, context[key, _STOP], start, context[key, _EDGE])
             context[key, _DUE] = 0
     return n
 

@@ -19,7 +19,7 @@ from windlass.kernels import compiled
 from windlass.windows.edges import emit, later, room
 from windlass.windows.open_windows import FIRST, LAST, OPEN, START, STOP, OneOpen
 from windlass.windows.predicate import Condition, Predicate
-from windlass.windows.window import Array, Context, Run, Window, Windows
+from windlass.windows.window import FOREVER, Array, Context, Run, Window, Windows
 
 __all__ = ["Punctuation"]
 
@@ -43,19 +43,24 @@ class Punctuation(Window):
 class Punctuations(OneOpen):
     """Between two punctuations; `run.columns` is the mask of the predicate."""
 
+    since: int = FOREVER  # if it joins a running stream, the last time before it did
+
+    def joining(self, since: int) -> Punctuations:
+        return Punctuations(since)
+
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         (met,) = run.columns
         begins = np.zeros(len(run.ts), np.bool_)
         found = room(int(np.count_nonzero(met)) + (len(context) if run.partial else 0))
         events = run.keys, run.offsets, run.first, run.ts, met
-        n = _kernel()(run.partial, events, context, begins, found)
+        n = _kernel()(run.partial, self.since, events, context, begins, found)
         return begins, Windows.of(found[:, :n]), carry
 
     def describe(self) -> str:
         return "from punctuation to punctuation"
 
 
-def _find_punctuated(partial: Any, events: Any, context: Any, begins: Any, found: Any) -> Any:
+def _find_punctuated(partial: Any, since: Any, events: Any, context: Any, begins: Any, found: Any) -> Any:
     keys, offsets, positions, ts, met = events
     n = r = 0
     for key in range(len(context)):
@@ -69,6 +74,8 @@ def _find_punctuated(partial: Any, events: Any, context: Any, begins: Any, found
                 if not context[key, OPEN]:
                     context[key, OPEN], context[key, FIRST], context[key, START] = 1, at, ts[i]
                     begins[i] = True
+                    if not met[i]:  # the first event there is, or that was seen
+                        context[key, START] = min(since, ts[i])
                 stop = at + 1
             context[key, STOP], context[key, LAST] = stop, ts[offsets[r + 1] - 1]
             r += 1

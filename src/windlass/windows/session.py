@@ -60,6 +60,10 @@ class SessionGap(OneOpen):
     def reach(self) -> int:
         return self.gap + 1  # an event at its end would join it
 
+    @property
+    def doubt(self) -> int:
+        return self.gap  # an event that was not seen may be as near as that
+
     def describe(self) -> str:
         return f"sessions with a gap of {self.gap}"
 

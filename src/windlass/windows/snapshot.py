@@ -66,6 +66,10 @@ class Lives(ManyOpen):
     def reach(self) -> int:
         return self.lifetime
 
+    @property
+    def doubt(self) -> int:
+        return self.lifetime  # so long may an event live that was not seen
+
     def describe(self) -> str:
         return f"stretches with the same live events, which live for {self.lifetime}"
 

@@ -21,7 +21,7 @@ from windlass.windows.edges import emit, later, room
 from windlass.windows.open_windows import FIRST, LAST, OPEN, START, STOP, OneOpen
 from windlass.windows.parameters import number
 from windlass.windows.predicate import Condition, Predicate
-from windlass.windows.window import Array, Context, Run, Window, Windows
+from windlass.windows.window import FOREVER, Array, Context, Run, Window, Windows
 
 __all__ = ["ThresholdFrame"]
 
@@ -48,6 +48,10 @@ class Frames(OneOpen):
     """Runs of events that meet the condition; `run.columns` is the mask of the predicate."""
 
     min_size: int
+    since: int = FOREVER  # if it joins a running stream, the last time before it did
+
+    def joining(self, since: int) -> Frames:
+        return Frames(self.min_size, since)
 
     def correctable_from(
         self,
@@ -71,14 +75,14 @@ class Frames(OneOpen):
         closings = len(met) - int(np.count_nonzero(met))
         found = room(closings + (len(context) if run.partial else 0))
         events = run.keys, run.offsets, run.first, run.ts, met
-        n = _kernel()(self.min_size, run.partial, events, context, begins, found)
+        n = _kernel()(self.min_size, self.since, run.partial, events, context, begins, found)
         return begins, Windows.of(found[:, :n]), carry
 
     def describe(self) -> str:
         return f"frames of at least {self.min_size} event{'s' if self.min_size > 1 else ''} that meet the condition"
 
 
-def _find_frames(min_size: Any, partial: Any, events: Any, context: Any, begins: Any, found: Any) -> Any:
+def _find_frames(min_size: Any, since: Any, partial: Any, events: Any, context: Any, begins: Any, found: Any) -> Any:
     keys, offsets, positions, ts, met = events
     n = r = 0
     for key in range(len(context)):
@@ -89,6 +93,8 @@ def _find_frames(min_size: Any, partial: Any, events: Any, context: Any, begins:
                 if met[i] and not context[key, OPEN]:
                     context[key, OPEN], context[key, FIRST], context[key, START] = 1, at, ts[i]
                     begins[i] = True
+                    if stop == 0:  # the first event there is, or that was seen
+                        context[key, START] = min(since, ts[i])
                 elif not met[i] and context[key, OPEN]:
                     if stop - context[key, FIRST] >= min_size:
                         n = emit(found, n, key, context[key, FIRST], stop, context[key, START], ts[i])

@@ -93,6 +93,17 @@ class Bound(ABC):
         that is not before the horizon is recent[k]; `columns` is what a run would have."""
         return recent
 
+    def joining(self, since: int) -> Bound:
+        """The same for a query that is added to a running stream, and sees no event up to `since`. A window that may
+        have begun before starts at `since`, so that it is known for a fragment."""
+        return self
+
+    @property
+    def doubt(self) -> int:
+        """For how long after `since` a window may have begun before though its first event is known, or lack one that
+        was not seen."""
+        return 0
+
     @property
     def reach(self) -> int:
         """How far behind a key's last event the watermark may still complete one of its windows; 0 if only events

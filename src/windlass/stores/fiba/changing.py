@@ -114,6 +114,16 @@ def machine_code(step: Function) -> Function:
     return made
 
 
+def quick(kernel: Any) -> Function:
+    """What a kernel that has run was compiled to, as long as that is for one set of types: numba finds out the types of
+    all arguments at each call, and for a small batch that takes as long as its events. The caller knows that they are
+    of the same types as at the first call."""
+    dispatcher = getattr(kernel, "dispatcher", kernel)
+    overloads = list(dispatcher.overloads.values())
+    found: Function = overloads[0].entry_point if len(overloads) == 1 else dispatcher
+    return found
+
+
 # ---------------------------------------------------------------------- second steps, for one aggregate
 
 

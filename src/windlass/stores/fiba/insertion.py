@@ -42,7 +42,7 @@ def locate(tree: Any, times: Any, n: Any, items: Any, slots: Any) -> Any:
     """Find where each of n ascending times belongs. `slots[i]` becomes its slot, or ~slot if that is a new one.
     Returns the number of items."""
     head, nodes, free = tree
-    found, count = False, 0
+    found, count, i = False, 0, 0
     bounded, bound = True, times[0]  # before the first, nothing is known
     leaf = NONE
     slot_column = slots_of(head)
@@ -60,11 +60,10 @@ def locate(tree: Any, times: Any, n: Any, items: Any, slots: Any) -> Any:
             if found and at(nodes, node + LEVEL) > 0:
                 bounded, bound = True, t  # of leaves, nothing is known: search again
                 leaf = node
-        else:  # the same leaf as before
+        else:  # the same leaf as before, and not before the last place in it
             node = leaf
-            i = at(nodes, node + ENTRIES)
-            while i > 0 and at(nodes, node + TIMES + i - 1) >= t:
-                i -= 1
+            while i < at(nodes, node + ENTRIES) and at(nodes, node + TIMES + i) < t:
+                i += 1
             found = i < at(nodes, node + ENTRIES) and at(nodes, node + TIMES + i) == t
         if found:
             put(slots, k, at(nodes, node + slot_column + i))

@@ -51,11 +51,12 @@ class Memory(Bound):
     _arena: Integers  # what a change needs, see `changing.carve`
     _fits: int  # how many events it is long enough for
     _kernels: dict[Any, Function]
+    _quick: dict[Any, Function]  # those that have run before, see `changing.quick`
     _scratch: list[Any]  # of streams
     _is_settled: bool  # nodes that an eviction marked are repaired when the tree is asked
 
     def __len__(self) -> int:
-        return int(self._head[SIZE]) if self._monoid is not None else 0
+        return self._head.item(SIZE) if self._monoid is not None else 0
 
     @property
     def height(self) -> int:
@@ -82,7 +83,7 @@ class Memory(Bound):
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
-        self._scratch, self._kernels = [], {}
+        self._scratch, self._kernels, self._quick = [], {}, {}
         self._running = monoid.allocate(0)
         self._header = np.zeros(1, np.int64)
         self._allocate_tree(max(SMALLEST, capacity))

@@ -23,6 +23,7 @@ from windlass.stores.fiba.changing import (
     insert_step,
     machine_code,
     query_kernel,
+    quick,
     range_step,
     repair_kernel,
     whole_step,
@@ -144,7 +145,8 @@ class BTree(Memory):
     def bulk_insert(self, times: Any, values: Any) -> None:
         """Insert many events, in any order: sorted once, in one pass over the tree, each node repaired once."""
         ts = times_of(times)
-        self._usable()
+        if self._stopped:
+            self._usable()
         if self._is_compiled():  # by itself: small batches would spend more time on contexts than on events
             self._bulk_insert(ts, values)
         else:
@@ -159,10 +161,19 @@ class BTree(Memory):
 
     def bulk_evict(self, up_to: Any) -> int:
         """Remove every event before a time; returns how many there were."""
-        self._usable()
+        if self._stopped:
+            self._usable()
         t = time_of(up_to)
-        if len(self) == 0 or t == LEAST:
+        size = len(self)
+        if size == 0 or t == LEAST:
             return 0
+        cut = self._quick.get(cut_step)
+        if cut is not None:  # as `_evict_through`
+            self._is_settled = False
+            evicted: int = cut((self._head, self._nodes, self._free), t - 1)
+            if size - evicted <= self._capacity >> 2:
+                self._shrink()
+            return evicted
         if self._is_compiled():
             return self._evict_through(t - 1)
         with self._all_or_nothing():
@@ -210,17 +221,36 @@ class BTree(Memory):
 
     def _insert(self, ts: Times, events: Events, order: Integers) -> None:
         n = len(ts)
-        size = n + int(self._head[SIZE])
+        size = n + self._head.item(SIZE)
         if size > self._capacity:
             self._reserve(max(size, 2 * self._capacity, SMALLEST))
-        if self._change(insert_step, ts, n, events, order) < 0:
+        change = self._quick.get(change_kernel)
+        if change is not None and n <= self._fits:
+            self._insert_quickly(ts, events, order, change)
+        elif self._change(insert_step, ts, n, events, order) < 0:
             order = np.argsort(ts, kind="stable")
             self._insert(ts[order], events, order)
+
+    def _insert_quickly(self, ts: Times, events: Events, order: Integers, change: Function) -> None:
+        """As `_change`, once that has run."""
+        head, nodes_, arena = self._head, self._nodes, self._arena
+        result, count = self._quick[insert_step]((head, nodes_, self._free), ts, arena)
+        if result < 0:
+            order = np.argsort(ts, kind="stable")
+            self._insert(ts[order], events, order)
+            return
+        self._is_settled = True
+        try:
+            change((head, nodes_, self._ring, self._aggregates), events, order, len(ts), arena, count)
+        except Exception as error:
+            self._stopped.append(f"{type(error).__name__}: {error}")
+            raise
 
     def _evict_through(self, t: int) -> int:
         if self._bound.is_compiled:
             self._is_settled = False
             evicted = int(machine_code(cut_step)(self._tree, t))
+            self._quick[cut_step] = quick(machine_code(cut_step))
         else:
             evicted = int(self._change(evict_up_to_step, t, 0))
         self._shrink()
@@ -236,7 +266,11 @@ class BTree(Memory):
             if result >= 0:
                 self._is_settled = True
             if n and result >= 0:
-                self._run(self._kernel(change_kernel), self._state(), (events, order, n, arena, count), bulk=True)
+                kernel = self._kernel(change_kernel)
+                self._run(kernel, self._state(), (events, order, n, arena, count), bulk=True)
+                if self._bound.is_compiled and n > 1:
+                    self._quick[insert_step] = quick(machine_code(insert_step))
+                    self._quick[change_kernel] = quick(kernel)
             elif count:
                 self._repair(0, count)
             return result

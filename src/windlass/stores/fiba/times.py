@@ -13,12 +13,13 @@ from windlass.errors import InvalidArgument, WrongType
 Times = np.ndarray[Any, np.dtype[np.int64]]
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
+_INT64 = np.dtype(np.int64)  # there is one, and to ask whether it is this one takes no time
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def times_of(times: Any) -> Times:
     """A column of times."""
-    if type(times) is np.ndarray and times.dtype == np.int64 and times.ndim == 1:
+    if type(times) is np.ndarray and times.dtype is _INT64 and times.ndim == 1:
         return times if times.flags.c_contiguous else np.ascontiguousarray(times)
     read = column(times)
     if read.valid is not None:
