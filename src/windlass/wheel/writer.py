@@ -112,7 +112,8 @@ def advance_kernel(m: Monoid) -> Function:
                 step = min(step, ahead)
                 _, begin = earliest(wheel)
                 row = head_row(header) * width
-                if begin + header[START] - watermark >= quiet and not any_set(bits, row, row + ahead * width):
+                until = min(begin + header[START], to)
+                if until - watermark >= quiet and not any_set(bits, row, row + ahead * width):
                     break
             freeze(columns, bits, header, watermark + step)
             if wheel[0][WAITING] > 0:
