@@ -240,7 +240,7 @@ def _put_ahead(w: Wheel, cells: Cells) -> None:
             column[entry] = partial[i]
         schedule(overflow.wheel, entry)
     kernel = evaluation.kernel(m, lambda: advance_kernel(m), "wheel advance")
-    kernel(slots.state(), int(slots.header[WATERMARK]), 0, overflow.wheel, overflow.partials)
+    kernel(slots.state(), int(slots.header[WATERMARK]), overflow.wheel, overflow.partials)
 
 
 def _refill_prefixes(w: Wheel, l: int) -> None:

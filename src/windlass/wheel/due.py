@@ -70,7 +70,7 @@ class Due:
         n = len(batch.starts)
         assert self._monoid is not None
         columns = {
-            "window": pa.array([batch.label] * n, pa.string()),
+            "window": pa.repeat(batch.label, n),
             "start": self._clock.to_arrow(batch.starts),
             "end": self._clock.to_arrow(batch.ends),
             self._name: finish(self._monoid, batch.answers),

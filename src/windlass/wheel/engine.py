@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _STEP = 1 << 16  # ticks that are rolled up at once
+_SPARSE = 64  # ticks an event to make room for, at most
 
 
 class Engine(Readable):
@@ -146,10 +147,8 @@ class Engine(Readable):
         since = pace[SINCE]
         pace[[EVERY, DELAY, LATE]] = every, delay, 0
         late = np.empty(n, np.int64)
-        if every and n:  # memory that is never written to costs nothing
-            self._slots.room(min(max(int(times.max()) // self.clock.tick - self._watermark, 0), _STEP + 4 * n))
-        else:
-            self._slots.room(0)
+        latest = int(times.max()) // self.clock.tick if every and n else self._watermark
+        self._slots.room(self._ticks_until(latest, n))
         while True:
             overflow = self._overflow
             done = self._call(
@@ -158,7 +157,7 @@ class Engine(Readable):
             if pace[TARGET] > self._slots.header[WATERMARK]:
                 self._advance(int(pace[TARGET]))
                 self._sync()
-                self._slots.room(min(n - done, _STEP))
+                self._slots.room(self._ticks_until(latest, n - done))
             elif done < n:
                 overflow.grow()
             else:
@@ -168,6 +167,11 @@ class Engine(Readable):
         found = late[: int(pace[LATE])].copy()
         self.late += len(found)
         return found
+
+    def _ticks_until(self, latest: int, events: int) -> int:
+        """Ticks to make room for, so that events up to `latest` need no more: memory that is never written to costs
+        nothing. But one event may be years ahead."""
+        return min(max(latest - self._watermark, 0), _STEP + _SPARSE * events)
 
     def _call(self, kernel: Any, *arguments: Any) -> int:
         try:
@@ -246,9 +250,7 @@ class Engine(Readable):
                 self._skip(now, now + quiet)
             step = min(to - int(slots.header[WATERMARK]), _STEP)
             slots.room(step)
-            self._call(
-                kernel, slots.state(), int(slots.header[WATERMARK]) + step, cut, overflow.wheel, overflow.partials
-            )
+            self._call(kernel, slots.state(), int(slots.header[WATERMARK]) + step, overflow.wheel, overflow.partials)
             if step == _STEP:
                 self._sync()
 
