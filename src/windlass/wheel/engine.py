@@ -246,7 +246,7 @@ class Engine(Readable):
         while (now := int(slots.header[WATERMARK])) < to:
             quiet = self._quiet(min(to - now, NO_EARLIER))
             if quiet >= cut:
-                self._sync()
+                self._roll_up()
                 self._skip(now, now + quiet)
             step = min(to - int(slots.header[WATERMARK]), _STEP)
             slots.room(step)
@@ -282,16 +282,20 @@ class Engine(Readable):
 
     def _sync(self) -> None:
         """Roll up, follow the windows, forget what is not retained, pack, and let readers see it."""
-        m, slots = self._bound, self._slots
-        slots.room(0, int(slots.header[WATERMARK]) - slots.get(0, DONE))
-        evaluation.kernel(m, lambda: roll_up_kernel(m), "wheel roll up")(slots.state())
-        self._follow(int(slots.header[WATERMARK]), quiet=False)
+        slots = self._slots
+        self._roll_up()
         for l, level in enumerate(self.levels):
             if level.limit >= 0:
                 slots.put(l, FROM, max(slots.get(l, FROM), slots.get(l, NEXT) - level.limit))
         for packed in self._packed:
             self._pack(packed)
         self._publish()
+
+    def _roll_up(self) -> None:
+        m, slots = self._bound, self._slots
+        slots.room(0, int(slots.header[WATERMARK]) - slots.get(0, DONE))
+        evaluation.kernel(m, lambda: roll_up_kernel(m), "wheel roll up")(slots.state())
+        self._follow(int(slots.header[WATERMARK]), quiet=False)
 
     def _pack(self, packed: Packed) -> None:
         slots, l = self._slots, packed.level
@@ -312,7 +316,7 @@ class Engine(Readable):
                 if isinstance(window, Window):
                     done = window.advance(m, state, k, self.keys is not None, to, quiet, shared.get(k))
                     if done is not None:
-                        self._due.append(Batch(window.label, key, done[0], done[0] + window.length, done[1]))
+                        self._due.append(Batch(window.label, key, done[0], window.length, done[1]))
                 else:
                     found = window.advance(m, state, k, to, quiet)
                     if found is not None:

@@ -58,6 +58,8 @@ def folding(m: Monoid, keyed: bool) -> Any:
         cell, end_cell = first * step + key, last * step
         x = load(columns, cell)
         some = is_set(bits, cell)
+        if last - first == 1:  # without a branch on what cannot be guessed
+            return x, some
         for i in range(cell + step, end_cell, step):
             x = combine(x, load(columns, i))
         if not keyed:
@@ -86,7 +88,7 @@ def next_event(bits: Any, row: Any, tick: Any, to: Any, width: Any, key: Any) ->
 def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: bool, shared: bool) -> Function:
     """Follow one window of one key to tick `to`; gives how many windows came out. `quiet`: no event until there.
     `shared`: slots come as pieces, which end at all of its edges."""
-    combine, identity = m.combine, m.identity
+    combine = m.combine
     load, store = accessors(m.fields)
     answer_at, fold = answer(m), folding(m, keyed)
     begin, end = state_accessors(integers, running, load, store)
@@ -136,11 +138,13 @@ def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: 
                     if end_ <= upto:  # nothing is left
                         for _ in range(h[1]):
                             h = evict(ring, links, h)
-                    position = looked = upto
-                    phase = (position - book[PHASE]) % step
-                    if upto < to:  # the pair of the next event is followed from its begin
-                        back = phase - second if phase >= second else phase
-                        position, phase = position - back, phase - back
+                    phase = (upto - book[PHASE]) % step
+                    if upto < to:  # the pair of the next event is followed from its begin, or from here
+                        back = min(upto - position, phase - second if phase >= second else phase)
+                        position, phase = upto - back, phase - back
+                    else:
+                        position = upto
+                    looked = upto
                     if shared and not quiet:
                         while at < len(pieces[0]) and pieces[0][at] <= position:
                             at += 1
@@ -166,8 +170,7 @@ def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: 
                 opened = edge - (second if phase == second and second > 0 else step - second)
                 phase = 0 if phase == step else phase
                 tags[wrap(ring, h[0] + h[1])] = opened
-                if some:
-                    latest = opened
+                latest = opened if some else latest
                 h = insert(ring, links, h, acc)
                 some = False
                 if phase == second:
