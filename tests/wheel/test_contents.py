@@ -236,7 +236,7 @@ def test_commits_that_were_put_together_are_done_for_good(tmp_path: Path) -> Non
     assert any(f.name.startswith("merged-") for f in (tmp_path / "manifests").iterdir())
     directory.commit(2, {0: pa.table({"slot": [4], "version": [2], "0_sum": [2]})}, None)
     directory.commit(5, {0: pa.table({"slot": [3], "version": [5], "0_sum": [100]})}, None)
-    assert Wheel.open(tmp_path, agg.sum()).query(0, 10) == 100 + 3 * RUN - 1
+    assert Wheel.open(tmp_path, agg.sum()).query(3, 5) == 100 + 3 * RUN - 1
 
 
 def test_a_save_may_be_killed_at_any_point(tmp_path: Path, monkeypatch: Any) -> None:
