@@ -39,6 +39,8 @@ def run(scale: Scale) -> Iterator[Row]:
             yield {"technique": "cut", "edges": n / slide, **_cut(n, slide, scale.seed + k)}
     for number in scale.pick((1, 2, 5, 10, 20, 50), (1, 5)):
         yield {"technique": "batch", "acqs": number, "nanoseconds": _batch(number, scale.seed)}
+    for number in scale.pick((2, 5, 10, 20), (2, 5)):
+        yield {"technique": "call", "windows": number, "nanoseconds": _call(number)}
     for k in range(scale.pick(24, 2)):
         number = int(rng.choice((1, 3, 10, 30)))
         longest = int(rng.choice((4, 20, 100)))
@@ -89,6 +91,26 @@ def _batch(number: int, seed: int) -> float:
     return float(np.median(times[20:]))
 
 
+def _call(number: int) -> float:
+    """One fold for all windows over a wheel, of so few ticks that nothing else takes time: laying out edges, a call."""
+    from windlass import Wheel, agg
+    from windlass.wheel.sharing import edges_of, pieces
+    from windlass.wheel.windows import Window
+
+    w = Wheel(agg.sum("x"), 0, tick=1, dtype=np.int64)
+    for i in range(1, number + 1):
+        w.window(3600 * i, 600 * i)
+    w.insert_many(np.ones(1000, np.int64), np.arange(1000))
+    w.advance_to(1000)
+    progressions = edges_of([window for window in w._windows if isinstance(window, Window)])
+    times = []
+    for _ in range(220):
+        before = time.process_time_ns()
+        pieces(w._bound, w._slots.state(), progressions, 0, False, 990, 1000)
+        times.append(time.process_time_ns() - before)
+    return float(np.median(times[20:]))
+
+
 def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, n: int, seed: int) -> Row | None:
     aggregate = aggregate_for(technique)
     chosen = acqs(number, longest, overlap, skew, seed, aggregate)
@@ -126,13 +148,14 @@ def fitted(rows: list[Row]) -> Calibration:
     again = _least_squares([[r["events"], r["edges"]] for r in cuts], [r["again"] for r in cuts])
     calls = [r for r in rows if r["technique"] == "batch"]
     batch = _least_squares([[1.0, r["acqs"]] for r in calls], [r["nanoseconds"] for r in calls])[0]
+    call = float(f"{np.mean([r['nanoseconds'] for r in rows if r['technique'] == 'call']):.3g}")
     techniques = {}
     for name in TECHNIQUES:
         mine = [r for r in rows if r["technique"] == name]
         table = [[r["operations"], r["edges"], r["answers"]] for r in mine]
         left = [max(r["nanoseconds"] - event * r["events"] - batch, 0.05 * r["nanoseconds"]) for r in mine]
         techniques[name] = Constants(*_least_squares(table, left))
-    return Calibration(batch, event, slice_, again[0], techniques)
+    return Calibration(batch, event, slice_, again[0], call, techniques)
 
 
 def _least_squares(table: list[list[float]], measured: list[float]) -> list[float]:
@@ -165,7 +188,7 @@ def tables(rows: list[Row]) -> list[Table]:
         lines.append([info.title, f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{off:.0%}"])
     caption = (
         f"ns; a batch {c.batch:,.0f} a tree, an event {c.event:g}, a slice {c.slice:g}, "
-        f"a partial folded again {c.partial:g}"
+        f"a partial folded again {c.partial:g}, a fold for all windows over a wheel {c.call:,.0f} a call"
     )
     return [(caption, ["technique", "operation", "edge", "answer", "mean error of the fit"], lines)]
 

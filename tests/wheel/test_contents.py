@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +20,8 @@ from hypothesis import strategies as st
 from tests.wheel.oracle import FOLDS, Model, same
 from windlass import agg
 from windlass.errors import CorruptSnapshot, InvalidArgument, UnsupportedAggregate
+from windlass.wheel import files
+from windlass.wheel.files import RUN, Directory
 from windlass.wheel.hierarchy import Level
 from windlass.wheel.wheel import Wheel
 
@@ -146,8 +152,6 @@ def test_a_save_writes_only_what_is_new(tmp_path: Path) -> None:
 
 
 def test_the_newest_version_of_a_slot_counts(tmp_path: Path) -> None:
-    from windlass.wheel.files import Directory
-
     w = wheel(levels=[1])
     w.insert_many([1, 2], [3, 4])
     w.advance_to(10)
@@ -189,6 +193,133 @@ def test_files_that_no_manifest_names_do_not_count(tmp_path: Path) -> None:
         (tmp_path / "slots" / f"{file.name}.orphan.parquet").write_bytes(file.read_bytes())
     (tmp_path / "manifests" / ".00000001.json.abc").write_text("half of a manif")
     assert Wheel.open(tmp_path, agg.sum()).landmark() == 3
+
+
+class Killed(BaseException):
+    """As kill -9: nothing in the package handles it."""
+
+
+def saved_often(path: Path, times: int) -> Any:
+    w = wheel(levels=[1, 10])
+    for n in range(times):
+        w.insert_many([n, 1], [10 * n, 10 * n + 3])
+        w.advance_to(10 * n + 10)
+        if path is not None:
+            w.save(path)
+    return w
+
+
+def told(w: Any) -> Any:
+    return [w.query(a, a + d) for a in range(0, 400, 7) for d in (3, 50)], w.landmark(), w.watermark
+
+
+def test_a_directory_puts_its_files_together(tmp_path: Path) -> None:
+    w = saved_often(tmp_path, RUN * RUN + 3 * RUN)
+    assert told(Wheel.open(tmp_path, agg.sum())) == told(w)
+    manifests = [json.loads(f.read_text())["content"] for f in (tmp_path / "manifests").iterdir()]
+    assert len(manifests) < 4 * RUN and {m.get("merges", 0) for m in manifests} == {0, 1, 2}
+    named = {f["name"] for m in manifests for f in [*m["files"], m["state"]]}
+    there = {str(f.relative_to(tmp_path)) for d in ("slots", "state") for f in (tmp_path / d).iterdir()}
+    assert there == named, "nothing is left behind"
+    assert w.save(tmp_path) == RUN * RUN + 3 * RUN
+
+
+def test_commits_that_were_put_together_are_done_for_good(tmp_path: Path) -> None:
+    """And one that comes late, under a number that was not there, counts."""
+    w = wheel(levels=[1])
+    w.insert_many([1, 2], [3, 4])
+    w.advance_to(10)
+    w.save(tmp_path)
+    directory = Directory(tmp_path)
+    for number in [*range(1, 5), *range(6, 3 * RUN)]:
+        directory.commit(number, {0: pa.table({"slot": [4], "version": [number], "0_sum": [number]})}, None)
+    assert any(f.name.startswith("merged-") for f in (tmp_path / "manifests").iterdir())
+    directory.commit(2, {0: pa.table({"slot": [4], "version": [2], "0_sum": [2]})}, None)
+    directory.commit(5, {0: pa.table({"slot": [3], "version": [5], "0_sum": [100]})}, None)
+    assert Wheel.open(tmp_path, agg.sum()).query(3, 5) == 100 + 3 * RUN - 1
+
+
+def test_a_save_may_be_killed_at_any_point(tmp_path: Path, monkeypatch: Any) -> None:
+    """Before and after each file operation of a save that puts files together, twice over. What is there is the state
+    before or after it, and the next save goes on."""
+    monkeypatch.setattr(files, "RUN", 2)
+    base = tmp_path / "base"
+    saved_often(base, 11)  # the next save merges commits, and merges of them
+    before = told(Wheel.open(base, agg.sum()))
+    operations = [(Path, "replace"), (Path, "unlink"), (Path, "open"), (os, "fsync"), (pa.parquet, "write_table")]
+    outcomes, k = set(), 0
+    while True:
+        path = tmp_path / str(k)
+        shutil.copytree(base, path)
+        w = Wheel.open(path, agg.sum())
+        w.insert_many([7], [112])
+        w.advance_to(120)
+        left = k
+
+        def interrupted(plain: Any) -> Any:
+            def call(*arguments: Any, **named: Any) -> Any:
+                nonlocal left
+                for after in (False, True):
+                    if left == 0:
+                        raise Killed
+                    left -= 1
+                    if not after:
+                        result = plain(*arguments, **named)
+                return result
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for where, name in operations:
+                patch.setattr(where, name, interrupted(getattr(where, name)))
+            try:
+                w.save(path)
+                done = True
+            except Killed:
+                done = False
+        found = Wheel.open(path, agg.sum())
+        outcomes.add(told(found) == told(w))
+        assert told(found) in (before, told(w)), k
+        found.insert_many([9], [125])
+        found.advance_to(130)
+        for _ in range(5):
+            found.save(path)
+        again = Wheel.open(path, agg.sum())
+        assert told(again) == told(found), k
+        shutil.rmtree(path)
+        if done:
+            break
+        k += 1
+    assert outcomes == {True, False} and k > 40
+
+
+def test_a_reader_that_is_opening_while_files_are_put_together(tmp_path: Path, monkeypatch: Any) -> None:
+    """Another process merges and deletes, between any two files that this one reads."""
+    monkeypatch.setattr(files, "RUN", 4)
+    base = tmp_path / "base"
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "compact", lambda self: None)
+        want = told(saved_often(base, 12))
+    plain, compact = (Directory._manifest, Directory._read), Directory.compact
+    for k in range(24 + 12):
+        path = tmp_path / str(k)
+        shutil.copytree(base, path)
+        left = k
+
+        def meanwhile(call: Any, path: Path = path) -> Any:
+            def read(self: Any, *arguments: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if left == -1:
+                    compact(Directory(path))
+                return call(self, *arguments)
+
+            return read
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Directory, "_manifest", meanwhile(plain[0]))
+            patch.setattr(Directory, "_read", meanwhile(plain[1]))
+            assert told(Wheel.open(path, agg.sum())) == want, k
 
 
 def test_objects_and_arrays_are_saved_too(tmp_path: Path) -> None:

@@ -129,6 +129,75 @@ def ask(history: Any, seen: list[dict[str, Any]], watermark: int, keys: tuple[st
     assert grouped["count()"].to_pylist() == wanted
 
 
+def everything(history: History, keys: tuple[str, ...]) -> Any:
+    """What a history says, by slot and by key, and its wheels' own state."""
+    found = []
+    for name in NAMES:
+        wheel = history.wheel(name)
+        wheel.check_invariants()
+        starts = list(range(-200, 6000, 70))
+        found.append(wheel.query_many([s for s in starts for _ in (1, 2)], [s + d for s in starts for d in (10, 500)]))
+        found.append((wheel.landmark(), wheel.query(0, 10**6)))
+        if keys and wheel.keys:
+            found.append(sorted(wheel.by_key(-200, 10**6).to_pylist(), key=str))
+    slots = sorted(map(str, history.slots().to_pylist()))
+    return found, slots, history.watermark, len(history)
+
+
+@pytest.mark.parametrize("keys", [("k",), (), ("k", "j")])
+def test_a_refresh_costs_what_is_new(tmp_path: Path, keys: tuple[str, ...], monkeypatch: Any) -> None:
+    """One new batch: its files are read and no others. Corrections and files that are put together are honoured, and
+    all is as in a history that is opened now."""
+    random = Random(3)
+    buckets = 2 if keys else 1
+    job = Job(tmp_path, keys, buckets)
+    read: list[Any] = []
+    plain = HistoryFiles.read
+    history = None
+    made = 0
+    for n in range(RUN + 12):
+        late = 300 if n > 3 else 0
+        quiet = 20_000 if n > 40 else 0  # longer than wheels store
+        events = [
+            {
+                "ts": quiet + n * 40 + random.randrange(-late, 1) * random.randrange(2),
+                "k": random.choice("abcdefgh"[: 2 + n // 10]),
+                "j": random.randrange(2),
+                "x": random.choice([None, random.randrange(100)]),
+            }
+            for _ in range(12)
+        ]
+        if n == 60:
+            events[0]["ts"] = 10_000  # in a time that was left out
+        job.step(events, quiet + n * 40)
+        if history is None:
+            history = History(tmp_path)
+            continue
+        before = dict(history._wheels)
+        monkeypatch.setattr(HistoryFiles, "read", lambda self, name: read.append(name) or plain(self, name))
+        read.clear()
+        assert history.refresh() and not history.refresh()
+        assert sorted(read) == [(n, n, b) for b in range(buckets)]
+        monkeypatch.setattr(HistoryFiles, "read", plain)
+        made += sum(before[name] is not history._wheels.get(name) for name in before)
+        if n % 3 == 0 or n in (41, 42, 60, 61):
+            assert everything(history, keys) == everything(History(tmp_path), keys), n
+    assert made <= 3 * len(NAMES), "wheels go on, all but where a slot comes that they left out"
+
+
+def test_a_refresh_over_files_that_were_put_together(tmp_path: Path) -> None:
+    """A reader that slept: what it knows and what it does not are in one file by now."""
+    job = Job(tmp_path)
+    history = None
+    for n in range(RUN + 1):
+        job.step([{"ts": n * 40 - 100 * (n % 3), "k": k, "x": n} for k in "abc"], n * 40)
+        if n == 20:
+            history = History(tmp_path)
+            history.query(0, 1000, aggregate="sum(x)")
+    assert history is not None and history.refresh()
+    assert everything(history, ("k",)) == everything(History(tmp_path), ("k",))
+
+
 def test_a_batch_counts_when_all_buckets_have_written(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.step([{"ts": 5, "k": k, "x": 1} for k in "abcdef"], 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -141,10 +142,17 @@ def test_an_aggregate_may_bring_its_own_bulk_combine() -> None:
     assert w.query(f"{DAY} 10:15:23", f"{DAY} 13:20:50") == 11_127
 
 
-@pytest.mark.parametrize(("kind", "instruction"), [("sum", "vpaddq"), ("max", "vpmaxsq|vpcmpgtq")])
-def test_llvm_vectorises_the_scan(kind: str, instruction: str) -> None:
-    """The evidence: vector instructions in the machine code of the scan. (Float sums run four side by side instead:
-    LLVM must not reorder them by itself.)"""
+@pytest.mark.parametrize(
+    ("kind", "type_", "instruction"),
+    [
+        ("sum", "int64", "vpaddq"),
+        ("max", "int64", "vpmaxsq|vpcmpgtq"),
+        ("sum", "float64", "vaddpd"),
+        ("avg", "float64", "vaddpd"),
+    ],
+)
+def test_llvm_vectorises_the_scan(kind: str, type_: str, instruction: str) -> None:
+    """The evidence: vector instructions in the machine code of the scan."""
     import platform
     import re
 
@@ -156,8 +164,7 @@ def test_llvm_vectorises_the_scan(kind: str, instruction: str) -> None:
 
     if platform.machine() != "x86_64" or "avx2" not in _flags():
         pytest.skip("looks for AVX2 instructions")
-    aggregate = agg.max() if kind == "max" else agg.sum()
-    m = aggregate.monoid([value_type("int64")], nullable=False)
+    m = getattr(agg, kind)().monoid([value_type(type_)], nullable=False)
     scan = scanning(m)
 
     def whole(columns: Any, first: Any, last: Any) -> Any:
@@ -165,10 +172,28 @@ def test_llvm_vectorises_the_scan(kind: str, instruction: str) -> None:
 
     compilation._teach_numba()
     kernel = njit(**compilation._OPTIONS, _nrt=False)(compilation._copy(whole, "whole"))
-    column = np.arange(1000).astype(m.fields[0].dtype)
-    assert kernel((column,), 0, 1000) == (999 if kind == "max" else 499_500)
+    columns = tuple(np.arange(1000).astype(field.dtype) for field in m.fields)
+    assert kernel(columns, 0, 1000) == (999 if kind == "max" else 499_500)
     (code,) = kernel.inspect_asm().values()
     assert re.search(rf"({instruction})\s.*%[yz]mm", code)
+
+
+@pytest.mark.parametrize("name", ["sum", "avg"])
+def test_sums_of_floats_in_any_order(name: str) -> None:
+    """Within rounding of the exact sum, the same bits every time, and NaN and infinities are what they are."""
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=5000) * 10.0 ** rng.integers(-8, 8, 5000)
+    w = Wheel(getattr(agg, name)(), 0, tick=1, levels=[1], dtype="float64", simd_threshold=10**6)
+    w.insert_many(values, np.arange(5000))
+    w.insert_many([math.inf, math.nan], [6000, 6100])
+    w.advance_to(7000)
+    for a, b in [(0, 1), (1, 3), (5, 20), (3, 40), (17, 1000), (1, 4999)]:
+        exact = math.fsum(values[a:b]) / (b - a if name == "avg" else 1)
+        size = math.fsum(abs(values[a:b])) / (b - a if name == "avg" else 1)
+        assert abs(w.query(a, b) - exact) <= 1e-13 * size
+        assert len({w.query(a, b).hex() for _ in range(5)}) == 1
+        assert w.query(a, b) == w.query_many([a], [b])[0].as_py()
+    assert w.query(10, 6001) == math.inf and math.isnan(w.query(10, 6200))
 
 
 def _flags() -> str:

@@ -62,6 +62,19 @@ def test_quiet_years_cost_nothing() -> None:
     w.check_invariants()
 
 
+@pytest.mark.parametrize("short", [1, 500, 1023, 1024, 1025])
+def test_an_event_that_waits_behind_a_quiet_time_holds_nothing_up(short: int) -> None:
+    """The watermark stops before the event, near enough that nothing is left out; it once never got there."""
+    w = Wheel(agg.sum(), 0, tick=1, write_ahead=16, dtype="int64")
+    w.insert_many([1, 2], [3, 5000])
+    w.advance_to(4 + 1024)
+    w.advance_to(4 + 1024 + short)
+    assert w.query(0, 6000) == 1
+    w.advance_to(5001)
+    assert w.query(0, 6000) == 3
+    w.check_invariants()
+
+
 def test_events_without_values_are_null_as_in_sql() -> None:
     w = Wheel(agg.min(), 0, tick=1, unit="s", dtype="int64")
     w.insert_many([None, 5, None], [0, 1, 2])

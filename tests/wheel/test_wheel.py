@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -183,3 +184,28 @@ def test_any_history(pair: Any, steps: Any, ranges: Any, data: Any) -> None:
     shifted.append((model.start, model.watermark))
     driver.compare_ranges(shifted)
     assert same(w.landmark(), model.query(-(2**61), 2**61))
+
+
+@pytest.mark.parametrize("rare", [0.3, 4, 40, 700])
+@pytest.mark.parametrize("subtracts", [False, None])
+def test_windows_over_sparse_streams(rare: float, subtracts: bool | None) -> None:
+    """In bulk, with the watermark moving along; events are `rare` ticks apart, so that most windows, or pairs, or
+    none are empty, and quiet times are left out."""
+    rng = np.random.default_rng(int(rare * 10))
+    times = np.cumsum(rng.exponential(rare, 400)).astype(np.int64)
+    times[rng.random(400) < 0.4] += int(rng.integers(0, 30))
+    values = rng.integers(-50, 50, 400)
+    w = Wheel(agg.sum(), 0, tick=1, write_ahead=20, invertible=subtracts, dtype="int64")
+    asked = {w.window(*window): window for window in [(15, 5), (17, 5), (180, 1), (300, 60), (64, 64), (100, 7)]}
+    model = Model(0, 1, FOLDS["sum"])
+    got: list[Any] = []
+    for part in np.split(np.arange(400), [130, 150, 260]):
+        due = w.ingest(values[part], times[part], every=10, delay=30)
+        got += [(c.window, c.start, c.end, c.value) for c in due]
+        for i in np.delete(part, due.late).tolist():
+            assert model.insert(int(values[i]), int(times[i]))
+    got += [(c.window, c.start, c.end, c.value) for c in w.advance_to(int(times.max()) + 500)]
+    model.advance(int(times.max()) + 500)
+    w.check_invariants()
+    want = [(name, *found) for name, window in asked.items() for found in model.windows(*window, 0)]
+    assert sorted(got) == sorted(want)

@@ -84,6 +84,7 @@ class _Counted(Aggregate):
             lower=lower,
             inverse=if_given(m.inverse, inverse),
             selects=if_given(m.selects, selects),
+            scan=None,
             interpreted="its ⊕ calls are counted",
         )
 

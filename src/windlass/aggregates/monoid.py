@@ -209,6 +209,7 @@ def _with_validity(m: Monoid) -> Monoid:
         defined=defined,
         gather=None if m.gather is None else _with_last(m.gather, 1 if base_inverse is not None else True),
         unite=None,  # it knows nothing of the field that was added
+        scan=None,
         nullable=True,
     )
 
@@ -274,6 +275,7 @@ def _with_identity(m: Monoid) -> Monoid:
         seen=seen,
         gather=None if m.gather is None else _with_last(m.gather, one),
         unite=None,
+        scan=None,
         has_identity=True,
     )
 

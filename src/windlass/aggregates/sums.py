@@ -41,7 +41,7 @@ from windlass.aggregates.double import (
 )
 from windlass.aggregates.monoid import Monoid, object_field
 from windlass.aggregates.values import EXACT, FLOAT64, INT64, UINT64, ValueType
-from windlass.kernels import Field
+from windlass.kernels import Field, plus_in_any_order, unsigned
 
 _ALL_BITS, _CARRY, _TWO_TO_64 = 0xFFFFFFFFFFFFFFFF, 1 << 32, 2.0**64
 
@@ -131,8 +131,16 @@ def _sum(type_: ValueType) -> Monoid:
     def identity() -> Any:
         return (zero,)
 
+    scan = _scan_floats if type_.dtype == FLOAT64 else None  # integers LLVM reorders by itself
     wraps = zero.__class__ is not float
-    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse, wraps=wraps)
+    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse, scan=scan, wraps=wraps)
+
+
+def _scan_floats(columns: Any, first: Any, last: Any) -> Any:
+    total = columns[0][unsigned(first)]
+    for i in range(first + 1, last):
+        total = plus_in_any_order(total, columns[0][unsigned(i)])
+    return (total,)
 
 
 def _decimal_sum(type_: ValueType) -> Monoid:
@@ -217,7 +225,16 @@ def _avg(type_: ValueType) -> Monoid:
         return p[1] > 0
 
     fields = (Field("sum", INT64 if exact else FLOAT64), Field("count", INT64))
-    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), inverse=inverse, seen=seen)
+    scan = None if exact else _scan_means
+    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), inverse=inverse, seen=seen, scan=scan)
+
+
+def _scan_means(columns: Any, first: Any, last: Any) -> Any:
+    total, count = columns[0][unsigned(first)], columns[1][unsigned(first)]
+    for i in range(first + 1, last):
+        total = plus_in_any_order(total, columns[0][unsigned(i)])
+        count += columns[1][unsigned(i)]
+    return (total, count)
 
 
 def _is_long(type_: ValueType) -> bool:

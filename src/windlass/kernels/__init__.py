@@ -6,8 +6,9 @@ same source becomes machine code specialised for that aggregate, like a C++ temp
 """
 
 from windlass.kernels.columns import Field, accessors, chooser, prefetch, prefetcher, state_accessors
-from windlass.kernels.compilation import CannotCompile, compiled
+from windlass.kernels.compilation import CannotCompile, compiled, direct
 from windlass.kernels.digests import digest
+from windlass.kernels.floats import plus_in_any_order
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
 
 __all__ = [
@@ -17,8 +18,10 @@ __all__ = [
     "chooser",
     "compiled",
     "digest",
+    "direct",
     "highest_bit",
     "lowest_bit",
+    "plus_in_any_order",
     "prefetch",
     "prefetcher",
     "state_accessors",

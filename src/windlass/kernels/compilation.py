@@ -28,6 +28,7 @@ import numpy as np
 from windlass.kernels.cache import keep_by_name
 from windlass.kernels.columns import copy_row, prefetch, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
+from windlass.kernels.floats import plus_in_any_order
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
 
 # NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
@@ -84,7 +85,7 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> _Explain
 _adopting: list[FunctionType] = []
 _registered: set[FunctionType] = set()
 _TAUGHT = (
-    *(unsigned, lowest_bit, highest_bit, copy_row, prefetch, stream),
+    *(unsigned, lowest_bit, highest_bit, plus_in_any_order, copy_row, prefetch, stream),
     *(exact_int64, exact_uint64, exact_float64, exact_bool),
 )
 
@@ -133,6 +134,20 @@ def _teach_numba() -> None:
             return 63 - leading_zeros(i)  # type: ignore[call-arg]
 
         return count
+
+    @intrinsic
+    def reassociable(typing_context: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.fadd(*arguments, flags=["reassoc"])
+
+        return types.float64(types.float64, types.float64), generate
+
+    @overload(plus_in_any_order, inline="always")
+    def _(a: Any, b: Any) -> Any:
+        def plus(a: Any, b: Any) -> Any:
+            return reassociable(a, b)  # type: ignore[call-arg]
+
+        return plus
 
     @intrinsic
     def store_past_cache(typing_context: Any, column: Any, i: Any, value: Any) -> Any:
@@ -222,6 +237,11 @@ class _Explained:
     def compilations(self) -> int:
         """How many times this process compiled rather than loaded from the cache."""
         return sum(self.dispatcher.stats.cache_misses.values()) if self.dispatcher.stats.cache_path else -1
+
+
+def direct(kernel: Any) -> Any:
+    """A kernel that has run, without the explanation of why it might not compile: a tenth of a microsecond less."""
+    return kernel.dispatcher if isinstance(kernel, _Explained) else kernel
 
 
 @cache

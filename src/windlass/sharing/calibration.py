@@ -36,13 +36,14 @@ class Constants:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Nanoseconds for a tree to begin a batch, to fold an event, to make a slice, to fold a partial; and of
-    techniques."""
+    """Nanoseconds for a tree to begin a batch, to fold an event, to make a slice, to fold a partial; for windows over a
+    wheel to lay out their edges and be called once more; and of techniques."""
 
     batch: float
     event: float
     slice: float
     partial: float
+    call: float
     techniques: dict[str, Constants]
 
     @classmethod
@@ -54,7 +55,8 @@ class Calibration:
         try:
             found = json.loads(text)
             techniques = {name: Constants(**found["techniques"][name]) for name in TECHNIQUES}
-            return cls(found["batch"], found["event"], found["slice"], found["partial"], techniques)
+            batch, event, slice_, partial, call = (found[n] for n in ("batch", "event", "slice", "partial", "call"))
+            return cls(batch, event, slice_, partial, call, techniques)
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise InvalidArgument(f"this is no calibration: {type(error).__name__}: {error}") from error
 

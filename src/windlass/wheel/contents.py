@@ -118,7 +118,7 @@ def assemble(w: Wheel, c: Contents) -> None:
     for column, partial in zip(slots.totals, c.totals.partials, strict=True):
         column[total] = partial
     slots.some[total] = True
-    _put_ahead(w, c.ahead)
+    put_ahead(w, c.ahead)
     w._pace[3] = max(int(w._pace[3]), (c.watermark - 1) * w.clock.tick)
     for packed in w._packed:
         w._pack(packed)
@@ -225,7 +225,7 @@ def _ahead(w: Wheel) -> Cells:
     return combined(w._bound, [near, far])
 
 
-def _put_ahead(w: Wheel, cells: Cells) -> None:
+def put_ahead(w: Wheel, cells: Cells) -> None:
     """Above the watermark: through the overflow wheel, which pours what is near into its slots."""
     m, slots, overflow = w._bound, w._slots, w._overflow
     overflow.clock[2] = int(slots.header[WATERMARK]) - int(slots.header[START])
@@ -240,7 +240,7 @@ def _put_ahead(w: Wheel, cells: Cells) -> None:
             column[entry] = partial[i]
         schedule(overflow.wheel, entry)
     kernel = evaluation.kernel(m, lambda: advance_kernel(m), "wheel advance")
-    kernel(slots.state(), int(slots.header[WATERMARK]), 0, overflow.wheel, overflow.partials)
+    kernel(slots.state(), int(slots.header[WATERMARK]), overflow.wheel, overflow.partials)
 
 
 def _refill_prefixes(w: Wheel, l: int) -> None:

@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     label: str
     key: Any
     starts: Array  # ticks
-    ends: Array
+    ends: Array | int  # or how long all of them are
     answers: Any
 
 
@@ -58,7 +58,7 @@ class Due:
     @cached_property
     def table(self) -> pa.Table:
         """Columns (key,) window, start, end and the answer; by window, in the order of their ends."""
-        parts = [self._of(batch) for batch in self._batches]
+        parts = [self._of(batch) for batch in _joined(self._batches)]
         if parts:
             return pa.concat_tables(parts)
         value = self._monoid.result if self._monoid is not None else pa.null()
@@ -69,10 +69,11 @@ class Due:
     def _of(self, batch: Batch) -> pa.Table:
         n = len(batch.starts)
         assert self._monoid is not None
+        ends = batch.starts + batch.ends if isinstance(batch.ends, int) else batch.ends
         columns = {
-            "window": pa.array([batch.label] * n, pa.string()),
+            "window": pa.repeat(batch.label, n),
             "start": self._clock.to_arrow(batch.starts),
-            "end": self._clock.to_arrow(batch.ends),
+            "end": self._clock.to_arrow(ends),
             self._name: finish(self._monoid, batch.answers),
         }
         return pa.table({"key": pa.array([batch.key] * n), **columns} if self._keyed else columns)
@@ -80,3 +81,18 @@ class Due:
     def __repr__(self) -> str:
         late = f", {len(self.late)} late events" if len(self.late) else ""
         return f"<Due: {len(self)} windows{late}>"
+
+
+def _joined(batches: list[Batch]) -> list[Batch]:
+    """One batch a window and key: over a sparse stream there are many small ones."""
+    found: dict[Any, list[Batch]] = {}
+    for batch in batches:
+        found.setdefault((batch.label, batch.key), []).append(batch)
+    return [parts[0] if len(parts) == 1 else _concatenated(parts) for parts in found.values()]
+
+
+def _concatenated(parts: list[Batch]) -> Batch:
+    starts, lengths = np.concatenate([p.starts for p in parts]), parts[0].ends
+    ends = lengths if isinstance(lengths, int) else np.concatenate([np.asarray(p.ends) for p in parts])
+    columns = tuple(np.concatenate(c) for c in zip(*(p.answers[0] for p in parts), strict=True))
+    return parts[0]._replace(starts=starts, ends=ends, answers=(columns, np.concatenate([p.answers[1] for p in parts])))

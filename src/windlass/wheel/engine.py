@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _STEP = 1 << 16  # ticks that are rolled up at once
+_SPARSE = 64  # ticks an event to make room for, at most
 
 
 class Engine(Readable):
@@ -146,10 +147,8 @@ class Engine(Readable):
         since = pace[SINCE]
         pace[[EVERY, DELAY, LATE]] = every, delay, 0
         late = np.empty(n, np.int64)
-        if every and n:  # memory that is never written to costs nothing
-            self._slots.room(min(max(int(times.max()) // self.clock.tick - self._watermark, 0), _STEP + 4 * n))
-        else:
-            self._slots.room(0)
+        latest = int(times.max()) // self.clock.tick if every and n else self._watermark
+        self._slots.room(self._ticks_until(latest, n))
         while True:
             overflow = self._overflow
             done = self._call(
@@ -158,7 +157,7 @@ class Engine(Readable):
             if pace[TARGET] > self._slots.header[WATERMARK]:
                 self._advance(int(pace[TARGET]))
                 self._sync()
-                self._slots.room(min(n - done, _STEP))
+                self._slots.room(self._ticks_until(latest, n - done))
             elif done < n:
                 overflow.grow()
             else:
@@ -168,6 +167,11 @@ class Engine(Readable):
         found = late[: int(pace[LATE])].copy()
         self.late += len(found)
         return found
+
+    def _ticks_until(self, latest: int, events: int) -> int:
+        """Ticks to make room for, so that events up to `latest` need no more: memory that is never written to costs
+        nothing. But one event may be years ahead."""
+        return min(max(latest - self._watermark, 0), _STEP + _SPARSE * events)
 
     def _call(self, kernel: Any, *arguments: Any) -> int:
         try:
@@ -242,13 +246,11 @@ class Engine(Readable):
         while (now := int(slots.header[WATERMARK])) < to:
             quiet = self._quiet(min(to - now, NO_EARLIER))
             if quiet >= cut:
-                self._sync()
+                self._roll_up()
                 self._skip(now, now + quiet)
             step = min(to - int(slots.header[WATERMARK]), _STEP)
             slots.room(step)
-            self._call(
-                kernel, slots.state(), int(slots.header[WATERMARK]) + step, cut, overflow.wheel, overflow.partials
-            )
+            self._call(kernel, slots.state(), int(slots.header[WATERMARK]) + step, overflow.wheel, overflow.partials)
             if step == _STEP:
                 self._sync()
 
@@ -280,16 +282,20 @@ class Engine(Readable):
 
     def _sync(self) -> None:
         """Roll up, follow the windows, forget what is not retained, pack, and let readers see it."""
-        m, slots = self._bound, self._slots
-        slots.room(0, int(slots.header[WATERMARK]) - slots.get(0, DONE))
-        evaluation.kernel(m, lambda: roll_up_kernel(m), "wheel roll up")(slots.state())
-        self._follow(int(slots.header[WATERMARK]), quiet=False)
+        slots = self._slots
+        self._roll_up()
         for l, level in enumerate(self.levels):
             if level.limit >= 0:
                 slots.put(l, FROM, max(slots.get(l, FROM), slots.get(l, NEXT) - level.limit))
         for packed in self._packed:
             self._pack(packed)
         self._publish()
+
+    def _roll_up(self) -> None:
+        m, slots = self._bound, self._slots
+        slots.room(0, int(slots.header[WATERMARK]) - slots.get(0, DONE))
+        evaluation.kernel(m, lambda: roll_up_kernel(m), "wheel roll up")(slots.state())
+        self._follow(int(slots.header[WATERMARK]), quiet=False)
 
     def _pack(self, packed: Packed) -> None:
         slots, l = self._slots, packed.level
@@ -310,7 +316,7 @@ class Engine(Readable):
                 if isinstance(window, Window):
                     done = window.advance(m, state, k, self.keys is not None, to, quiet, shared.get(k))
                     if done is not None:
-                        self._due.append(Batch(window.label, key, done[0], done[0] + window.length, done[1]))
+                        self._due.append(Batch(window.label, key, done[0], window.length, done[1]))
                 else:
                     found = window.advance(m, state, k, to, quiet)
                     if found is not None:

@@ -5,12 +5,19 @@ checked, incremental).
     slots/0-00000007-<unique>.parquet   of level 0, commit 7: slot │ key │ version │ a column for each field of a
     partial state/00000007-<unique>.arrow       header, gaps, totals, and events ahead of the watermark, at commit 7
     manifests/00000007.json             the files of commit 7, with their checksums
+    manifests/merged-00000015-<unique>.json     those of commits 0 to 15, put together, and which manifests it replaces
 
 Idea. Data files have names that are used once, and nobody reads a file that no manifest names. A manifest appears
 whole, by renaming. So a save that dies leaves nothing behind that counts, and one that is done again under the same
 number replaces itself. A save writes the slots that are new since the last. Of a slot that is in several files the
 highest version counts: a correction is written as a newer version of its slot, and what is rolled up can be derived
 again. Slots without events are not written.
+
+Files are put together, so that there are few however often a wheel is saved: of `RUN` merges of `RUN`ᵏ commits one is
+made. It counts when its manifest appears, and then those that it names do not: at no point is anything missing or there
+twice that matters. Then what was replaced is deleted, files before the manifest that names them. A reader that misses
+one looks which manifests there are now. The last `RUN` commits are left alone, as they may be done again; one that was
+put together is done for good.
 
 Many writers may commit under numbers of their own. `Directory` is what a job that is no wheel writes through as well.
 """
@@ -39,6 +46,7 @@ __all__ = ["Directory", "Form", "newest_versions", "partials_from_arrow", "parti
 
 Array = np.ndarray[Any, Any]
 Form = Literal["parquet", "arrow"]
+RUN = 16  # commits, or merges of as many, that are put together
 
 
 class Directory:
@@ -49,7 +57,7 @@ class Directory:
 
     @property
     def commits(self) -> list[int]:
-        return sorted(int(file.stem) for file in (self.path / "manifests").glob("[0-9]*.json"))
+        return sorted({_number(name) for name in self._names()})
 
     def commit(
         self, number: int, slots: Mapping[int, pa.Table], state: pa.Table | None, form: Form = "parquet", **more: Any
@@ -70,22 +78,101 @@ class Directory:
         write_json(
             self.path / "manifests" / f"{number:08d}.json", {"number": number, "files": files, "state": kept, **more}
         )
+        self.compact()
 
     def read(self, memory_map: bool = True) -> tuple[dict[int, pa.Table], pa.Table | None, dict[str, Any]]:
         """The slots of all commits by level, each in its newest version; the newest state, and its manifest."""
+        while True:
+            names = self._names()
+            try:
+                manifests = self._manifests(names)
+                tables, newest = self._tables(manifests, memory_map), _newest(manifests)
+                return tables, None if not newest else self._read(newest["state"], memory_map), newest
+            except FileNotFoundError as error:
+                if names == self._names():
+                    raise CorruptSnapshot(f"{error.filename} is gone, and a manifest names it") from error
+                # put together with others, since we looked
+
+    def compact(self) -> None:
+        """Put files together, if there are enough of a kind, and delete what was replaced."""
+        if sum(not _is_merged(name) for name in self._names()) < 2 * RUN:
+            return
+        try:
+            while run := self._run(self._manifests(self._names())):
+                self._merge(run)
+            self._sweep()
+        except FileNotFoundError:  # another writer is at it
+            return
+
+    # ------------------------------------------------------------------ manifests
+
+    def _names(self) -> list[str]:
+        return sorted(file.name for file in (self.path / "manifests").glob("*.json") if file.name[0] != ".")
+
+    def _manifests(self, names: list[str]) -> dict[str, dict[str, Any]]:
+        """Those that count, by name, in the order of their numbers."""
+        found = {name: self._manifest(name) for name in sorted(names, key=_number)}
+        merged = [m for m in found.values() if "merges" in m]
+        return {n: m for n, m in found.items() if not any(_replaces(by, n) for by in merged)}
+
+    def _manifest(self, name: str) -> dict[str, Any]:
+        path = self.path / "manifests" / name
+        if not path.exists():
+            raise FileNotFoundError(2, "no such manifest", str(path))
+        return read_json(path)
+
+    def _run(self, manifests: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The oldest manifests to put together: of the smallest size of which there are enough."""
+        sizes: dict[int, list[str]] = {}
+        for name, manifest in manifests.items():
+            sizes.setdefault(manifest.get("merges", 0), []).append(name)
+        for size, names in sorted(sizes.items()):
+            if len(names) >= (RUN if size else 2 * RUN):
+                return {name: manifests[name] for name in names[:RUN]}
+        return {}
+
+    def _merge(self, run: dict[str, dict[str, Any]]) -> None:
+        """One manifest in place of several: slots of all of them in their newest versions, and the newest state."""
+        last = max(manifest["number"] for manifest in run.values())
+        forms = [file["name"].rpartition(".")[2] for manifest in run.values() for file in manifest["files"]]
+        files = []
+        for level, table in self._tables(run, memory_map=False).items():
+            name = f"slots/{level}-{last:08d}-{uuid.uuid4().hex}.{forms[-1]}"
+            files.append({"name": name, "level": level, "rows": len(table), "checksum": self._write(name, table)})
+        content = {**(_newest(run) or {"state": None}), "number": last, "files": files}
+        # Merges of merges are named too if they are still there: deleting may have been interrupted.
+        there = set(self._names())
+        merges = {n for name, m in run.items() for n in (name, *m.get("merged", ())) if _is_merged(n) and n in there}
+        content["merged"] = sorted(merges)
+        content["commits"] = _ranges([r for name, m in run.items() for r in m.get("commits", [[_number(name)] * 2])])
+        content["merges"] = 1 + max(m.get("merges", 0) for m in run.values())
+        write_json(self.path / "manifests" / f"merged-{last:08d}-{uuid.uuid4().hex}.json", content)
+        _fsync_directory(self.path / "manifests")
+
+    def _sweep(self) -> None:
+        """Delete what was replaced, also by one that died before it came to that."""
+        names = self._names()
+        counting = self._manifests(names)
+        kept = {file["name"] for manifest in counting.values() for file in _files(manifest)}
+        for name in names:
+            if name not in counting:
+                for file in _files(self._manifest(name)):
+                    if file["name"] not in kept:
+                        (self.path / file["name"]).unlink(missing_ok=True)
+                (self.path / "manifests" / name).unlink(missing_ok=True)
+
+    def _tables(self, manifests: dict[str, dict[str, Any]], memory_map: bool) -> dict[int, pa.Table]:
+        """The slots by level, each in its newest version."""
         tables: dict[int, list[pa.Table]] = {}
-        state, newest = None, {}
-        for number in self.commits:
-            manifest = read_json(self.path / "manifests" / f"{number:08d}.json")
+        for manifest in manifests.values():
             for file in manifest["files"]:
                 table = self._read(file, memory_map)
                 if len(table) != file["rows"]:
                     raise CorruptSnapshot(f"{file['name']} has {len(table)} rows, its manifest says {file['rows']}")
                 tables.setdefault(file["level"], []).append(table)
-            if manifest["state"] is not None:
-                state, newest = manifest["state"], manifest
-        merged = {level: newest_versions(pa.concat_tables(found)) for level, found in tables.items()}
-        return merged, None if state is None else self._read(state, memory_map), newest
+        return {level: newest_versions(pa.concat_tables(found)) for level, found in tables.items()}
+
+    # ------------------------------------------------------------------ data
 
     def _write(self, name: str, table: pa.Table) -> str:
         path = self.path / name
@@ -115,8 +202,54 @@ class Directory:
                 return pq.read_table(path, memory_map=memory_map)
             with pa.memory_map(str(path)) if memory_map else pa.OSFile(str(path)) as source:
                 return pa.ipc.open_file(source).read_all()
+        except FileNotFoundError:
+            raise
         except (OSError, pa.ArrowException) as error:
             raise CorruptSnapshot(f"{path} cannot be read: {error}") from error
+
+
+def _number(name: str) -> int:
+    """Of a manifest: that of its commit, or of the last that it is made of."""
+    return int(name.removesuffix(".json").removeprefix("merged-").split("-")[0])
+
+
+def _is_merged(name: str) -> bool:
+    return name.startswith("merged-")
+
+
+def _replaces(merged: dict[str, Any], name: str) -> bool:
+    """Whether a merge stands for a manifest."""
+    if _is_merged(name):
+        return name in merged["merged"]
+    return any(first <= _number(name) <= last for first, last in merged["commits"])
+
+
+def _ranges(ranges: list[list[int]]) -> list[list[int]]:
+    """The same numbers in as few ranges as possible."""
+    found: list[list[int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1][1] = max(found[-1][1], last)
+        else:
+            found.append([first, last])
+    return found
+
+
+def _newest(manifests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The last manifest with a state; empty if there is none."""
+    return next((m for m in reversed(manifests.values()) if m["state"] is not None), {})
+
+
+def _files(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*manifest["files"], *([manifest["state"]] if manifest["state"] is not None else [])]
+
+
+def _fsync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def newest_versions(table: pa.Table) -> pa.Table:

@@ -3,7 +3,9 @@
     history = windlass.History("history/")
     history.query("2024-05-01", "2024-05-02", aggregate="sum(fare)", key="JFK")
 
-The slots on disk become a wheel for each aggregate, when it is first asked about; `refresh` takes what came since.
+The slots on disk become a wheel for each aggregate, when it is first asked about. `refresh` reads the files of batches
+that came since, and no others: what is put together from files that were read says nothing new. Their slots are added
+to the wheels that there are, or correct them, so it takes as long as there is news.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from windlass.aggregates.values import to_arrow
 from windlass.errors import InvalidArgument, UnknownColumn
 from windlass.wheel.contents import Cells, Contents, assemble, combined
 from windlass.wheel.history_files import HistoryFiles, Kept, newest
+from windlass.wheel.revising import can_revise, revise
 from windlass.wheel.wheel import Wheel
 
 __all__ = ["History"]
 
 Array = np.ndarray[Any, Any]
 _TRIES = 5
+_PLACE = "\0place"  # a column: the place of the row's key
 
 
 class History:
@@ -41,8 +45,10 @@ class History:
     def __init__(self, path: str | os.PathLike[str], *, aggregates: Sequence[Aggregate] = ()) -> None:
         self._files = HistoryFiles(path)
         self._kept: Kept = self._files.kept(aggregates)
-        self._read: dict[tuple[int, int, int], tuple[pa.Table, int | None]] = {}
-        self._slots: pa.Table | None = None
+        self._upto = dict.fromkeys(range(self._kept.buckets), -1)  # of each bucket, the last batch that was read
+        self._parts: list[pa.Table] = []  # slots as they were read, to put together when someone looks at all of them
+        self._versions: dict[tuple[int, int], int] = {}  # of slots and keys that were corrected
+        self._places: dict[Any, int] = {}  # of keys
         self._watermark: int | None = None
         self._wheels: dict[str, Wheel] = {}
         self.refresh()
@@ -50,21 +56,29 @@ class History:
     # ------------------------------------------------------------------ what there is
 
     def refresh(self) -> bool:
-        """Take what was written since; whether there was anything."""
+        """Take what was written since; whether there was anything. Wheels that were handed out move along."""
         for attempt in range(_TRIES):
-            names = self._files.complete(self._kept.buckets)
-            if set(names) == set(self._read):
-                return False
+            names = [name for name in self._files.complete(self._kept.buckets) if name[1] > self._upto[name[2]]]
             try:
-                self._read = {name: self._read.get(name) or self._files.read(name) for name in names}
+                read = [self._files.read(name) for name in names]
                 break
             except FileNotFoundError:  # put together with others, since we looked
                 if attempt == _TRIES - 1:
                     raise
                 time.sleep(0.05)
-        marks = [mark for _, mark in self._read.values() if mark is not None]
-        self._watermark = max(marks) if marks else None
-        self._slots, self._wheels = None, {}
+        if not names:
+            return False
+        marks = [mark for _, mark in read if mark is not None]
+        table = self._news(pa.concat_tables([table for table, _ in read]))
+        for _, last, bucket in names:
+            self._upto[bucket] = max(self._upto[bucket], last)
+        if marks:
+            self._watermark = max(marks) if self._watermark is None else max(self._watermark, *marks)
+        fresh = not any(part.num_rows for part in self._parts)
+        self._parts.append(table)
+        for name, wheel in list(self._wheels.items()):
+            if fresh or not self._moved(wheel, table):
+                del self._wheels[name]  # to be made anew
         return True
 
     @property
@@ -99,7 +113,7 @@ class History:
         table = self._table()
         upto = (self._watermark or 0) // (kept.tick * ticks) * ticks
         table = table.filter(pc.less(table["slot"], upto))
-        places, keys = self._places(table)
+        places = table[_PLACE].to_numpy()
         slot = table["slot"].to_numpy() // ticks
         distinct, of = np.unique(np.column_stack([slot, places]), axis=0, return_inverse=True)
         bounds = [
@@ -163,13 +177,26 @@ class History:
         raise UnknownColumn(f"this history keeps {self.aggregates}, not {name!r}")
 
     def _table(self) -> pa.Table:
-        if self._slots is None:
-            read = [table for table, _ in self._read.values()]
-            self._slots = newest(pa.concat_tables(read), self.key) if read else self._nothing()
-        return self._slots
+        """All slots, each in its newest version."""
+        if len(self._parts) > 1:
+            self._parts = [newest(pa.concat_tables(self._parts), [_PLACE])]
+        return self._parts[0] if self._parts else self._nothing()
+
+    def _news(self, table: pa.Table) -> pa.Table:
+        """What a table says that is not known yet, with the places of keys."""
+        table = newest(table.append_column(_PLACE, to_arrow(self._encoded(table), None, pa.int64())), [_PLACE])
+        slot, place, version = (table[name].to_numpy() for name in ("slot", _PLACE, "version"))
+        new = np.ones(len(slot), np.bool_)
+        for i in range(len(slot)) if self._versions else np.flatnonzero(version > 0).tolist():
+            cell = int(slot[i]), int(place[i])
+            if version[i] < self._versions.get(cell, 0):
+                new[i] = False
+            elif version[i] > 0:
+                self._versions[cell] = int(version[i])
+        return table.filter(pa.array(new))
 
     def _nothing(self) -> pa.Table:
-        fields = [*self._kept.key, ("slot", pa.int64()), ("version", pa.int64())]
+        fields = [*self._kept.key, ("slot", pa.int64()), ("version", pa.int64()), (_PLACE, pa.int64())]
         for i, a in enumerate(self._kept.aggregates):
             m = a.monoid(self._kept.values(a), nullable=False)
             fields.append((str(i), pa.struct([(f.name, pa.int64()) for f in m.fields])))
@@ -185,12 +212,8 @@ class History:
         wheel = Wheel(a, begin, tick=kept.tick, keys=bool(self.key), unit="us")
         wheel._bind(kept.values(a))
         m = wheel._bound
-        struct = table[str(self.aggregates.index(a.output_name))].combine_chunks()
-        there = np.flatnonzero(struct.is_valid().to_numpy(zero_copy_only=False) & (slot < upto))
-        places, keys = self._places(table)
-        chosen = struct.take(to_arrow(there, None, pa.int64()))
-        partials = tuple(unpacked(chosen.field(i), field) for i, field in enumerate(m.fields))
-        cells = Cells(slot[there], places[there], partials)
+        cells = self._cells(wheel, table)
+        cells = cells.where(cells.slots < upto)
         levels, totals = [], []
         sizes = [level.ticks for level in wheel.levels]
         for l, size in enumerate(sizes):
@@ -205,24 +228,50 @@ class History:
         ahead = cells.where(np.zeros(len(cells.slots), np.bool_))
         first = int(cells.slots.min()) if len(cells.slots) else start
         contents = Contents(
-            start, upto, first, (), oldest, tuple(levels), combined(m, totals), ahead, keys if self.key else None
+            start,
+            upto,
+            first,
+            (),
+            oldest,
+            tuple(levels),
+            combined(m, totals),
+            ahead,
+            tuple(self._places) if self.key else None,
         )
         assemble(wheel, contents)
         return wheel
 
-    def _places(self, table: pa.Table) -> tuple[Array, tuple[Any, ...] | None]:
-        """The place of each row's key, and the keys: values, or tuples of them if there are several columns."""
+    def _cells(self, wheel: Wheel, table: pa.Table) -> Cells:
+        """The partials of a wheel's aggregate, where there are any. Once there is one it does not go away: versions of
+        a slot have more and more events."""
+        struct = table[str(self.aggregates.index(wheel.aggregate.output_name))].combine_chunks()
+        there = np.flatnonzero(struct.is_valid().to_numpy(zero_copy_only=False))
+        chosen = struct.take(to_arrow(there, None, pa.int64()))
+        partials = tuple(unpacked(chosen.field(i), field) for i, field in enumerate(wheel._bound.fields))
+        return Cells(table["slot"].to_numpy()[there], table[_PLACE].to_numpy()[there], partials)
+
+    def _moved(self, wheel: Wheel, table: pa.Table) -> bool:
+        """Have a wheel take slots that are new or corrected; whether it could."""
+        cells, upto = self._cells(wheel, table), (self._watermark or 0) // self._kept.tick
+        if not can_revise(wheel, cells.slots) or (len(cells.slots) and int(cells.slots.max()) >= upto):
+            return False
+        if wheel.keys is not None:
+            wheel._add_keys([key for key in self._places if key not in wheel.keys.places])
+        revise(wheel, cells, upto)
+        return True
+
+    def _encoded(self, table: pa.Table) -> Array:
+        """The place of each row's key: a value, or a tuple of them if there are several columns."""
+        found = self._places
         if not self.key:
-            return np.zeros(table.num_rows, np.int64), None
+            return np.zeros(table.num_rows, np.int64)
         if len(self.key) == 1:
             encoded = table[self.key[0]].combine_chunks().dictionary_encode(null_encoding="encode")
-            return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
-        found: dict[Any, int] = {}
-        columns = [table[name].to_pylist() for name in self.key]
-        places = np.fromiter(
-            (found.setdefault(row, len(found)) for row in zip(*columns, strict=True)), np.int64, table.num_rows
-        )
-        return places, tuple(found)
+            places = [found.setdefault(value, len(found)) for value in encoded.dictionary.to_pylist()]
+            found_at: Array = np.array(places, np.int64)[encoded.indices.to_numpy()]
+            return found_at
+        rows = zip(*(table[name].to_pylist() for name in self.key), strict=True)
+        return np.fromiter((found.setdefault(row, len(found)) for row in rows), np.int64, table.num_rows)
 
 
 def _rolled(a: Aggregate, kept: Kept, struct: pa.StructArray, of: Array, groups: int) -> pa.Array:

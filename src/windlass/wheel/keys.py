@@ -70,6 +70,8 @@ class Keys:
         return found
 
     def to_arrow(self) -> pa.Array:
+        if self.kind is tuple:  # of several columns, whose types may differ
+            return pa.array([{str(i): part for i, part in enumerate(key)} for key in self.places])
         return pa.array(list(self.places))
 
 

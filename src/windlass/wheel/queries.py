@@ -3,8 +3,8 @@
 `scan` is the wheel aggregation of the paper. A wheel's aggregate is commutative, so the scan may add up in any order:
 it runs four sums side by side. For integers, minima and maxima LLVM makes vector instructions of it; floats, which it
 must not reorder by itself, at least do not wait for each other. An aggregate that brings a bulk combine of its own
-(the paper's
-combine_simd; `Aggregate.with_scan`) is given the rows instead.
+(the paper's combine_simd; `Aggregate.with_scan`) is given the rows instead: sums and means of floats do, and it is
+vector instructions again.
 """
 
 from __future__ import annotations

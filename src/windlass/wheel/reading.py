@@ -17,6 +17,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.durations import Duration
 from windlass.errors import InvalidArgument, Unanswerable
+from windlass.kernels import direct
 from windlass.wheel import groups, plans
 from windlass.wheel.explain import Explanation, explain
 from windlass.wheel.hierarchy import Level
@@ -45,8 +46,9 @@ class Readable:
         self._desk = Desk(len(self.levels), [int(hints), simd_threshold, int(subtracts), int(keyed)])
         self._options = self._desk.options
         self._ready: tuple[Any, ...] = (None,)
+        self._seen: tuple[Any, ...] = (None,) * 5  # the view of the last question, and how it was answered
         self._single = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        self._kernels: list[Any] = [(None,), (None,)]  # for partials, and for answers: the monoid, and what runs
+        self._kernels: list[Any] = [(None, None, None)] * 2  # for partials, and for answers: the monoid, and what runs
         self._everybody = np.array([ALL_KEYS], np.int64)
 
     # ------------------------------------------------------------------ what the asker brings
@@ -95,7 +97,16 @@ class Readable:
         _, answers, full, is_plain = self._ready
         starts, ends = self._single
         starts[0], ends[0] = start, end
-        self._run(m, view, packed, starts, ends, keys, answers, full)
+        seen, plan, run, slots, width = self._seen
+        if seen is view and keys is self._everybody:  # nothing has changed since the last question
+            words = self._desk.words
+            if plan(view[3], view[4], starts, ends, 0, words) < 0:
+                raise self._unanswerable(view[3], start, end)
+            run(slots, width, 0, words, 1, keys, 0, answers, full)
+        else:
+            self._run(m, view, packed, starts, ends, keys, answers, full)
+            if not packed:
+                self._seen = view, *self._kernels[True][1:], _slots(view), int(view[3][WIDTH])
         if not full[0]:
             return evaluation.answer_of_nothing(m)
         return answers[0][0].item() if is_plain else evaluation.finish(m, answers)[0].as_py()
@@ -194,10 +205,10 @@ class Readable:
             keys = keys[keys < header[WIDTH]]
             if len(keys) == 0:
                 starts, ends, keys = np.zeros(n, np.int64), np.zeros(n, np.int64), self._everybody
-        if self._kernels[lowers][0] is not m:
-            self._kernels[lowers] = m, plans.planner(), self._kernel(m, lowers)
-        _, plan, run = self._kernels[lowers]
-        slots, width, words = (view[0], view[1], view[2], view[5], view[6]), int(header[WIDTH]), self._desk.words
+        kept, plan, run = self._kernels[lowers]
+        if kept is not m:
+            plan, run = plans.planner(), self._kernel(m, lowers)
+        slots, width, words = _slots(view), int(header[WIDTH]), self._desk.words
         unpacked: Any = 0
         done = 0
         while done < n:
@@ -208,6 +219,8 @@ class Readable:
                 unpacked = unpack_pieces(m, packed, view, words, planned - done)
             run(slots, width, unpacked, words, planned - done, keys, done, answers, full)
             done = planned
+        if kept is not m:  # it compiles, so from now on no error needs to be explained
+            self._kernels[lowers] = m, direct(plan), direct(run)
 
     def _run_keys(self, m: Monoid, view: View, start: int, end: int, answers: Any, full: Array) -> None:
         """One plan, run for all keys at once: row by row, across the keys."""
@@ -219,7 +232,7 @@ class Readable:
         run = evaluation.kernel(m, lambda: run_keys_kernel(m), "wheel keys")
         width = int(header[WIDTH])
         accs = m.allocate(width)
-        run((view[0], view[1], view[2], view[5], view[6]), width, words, accs, answers, full)
+        run(_slots(view), width, words, accs, answers, full)
 
     def _kernel(self, m: Monoid, lowers: bool) -> Any:
         keyed, packs = self.keys is not None, any(level.compressed for level in self.levels)
@@ -267,3 +280,8 @@ class Readable:
 
 
 _PLAIN = (pa.int64(), pa.float64(), pa.uint64(), pa.bool_())
+
+
+def _slots(view: View) -> tuple[Any, ...]:
+    """What running a plan needs of a view."""
+    return view[0], view[1], view[2], view[5], view[6]

@@ -14,7 +14,7 @@ them: recompute f·(P - 1), TwoStacks 2 - 4/(P + 1) + f, and subtract-on-evict 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from windlass.aggregates import evaluation
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
+from windlass.sharing.calibration import calibration
 from windlass.sharing.load import Load
 from windlass.sharing.omega import COUNTED
 from windlass.slicing import edges
@@ -40,7 +41,6 @@ __all__ = ["Pieces", "edges_of", "explained", "no_pieces", "omegas", "pays", "pi
 Array = np.ndarray[Any, Any]
 Pieces = tuple[Array, Any, Array]  # where each ends, their partials, and whether there are events
 
-_CALL = 4000  # ⊕ that laying out edges and another call take as long as
 KINDS = {"panes": Recompute, "two_stacks": TwoStacks, "slickdeque_inv": SubtractOnEvict}
 TITLES = {"panes": "recompute", "two_stacks": "TwoStacks", "slickdeque_inv": "subtract-on-evict"}
 
@@ -68,12 +68,18 @@ def _edges(windows: tuple[tuple[int, int, int], ...]) -> Array:
     return edges.repeating(p for window in windows for p in pairs(*window))
 
 
+@cache
+def call() -> float:
+    """⊕ that laying out edges and another call take as long as, as measured."""
+    return calibration().call / calibration().partial
+
+
 def pays(windows: Sequence[Window], ticks: int) -> bool:
     """Whether one fold for all, over so many ticks, takes less than one for each."""
-    if (len(windows) - 1) * ticks <= _CALL:
+    if (len(windows) - 1) * ticks <= call():
         return False
     rate = sum(1 / period for _, period, _ in edges_of(windows).tolist())
-    return bool(ticks + len(windows) * min(1.0, rate) * ticks + _CALL < len(windows) * ticks)
+    return bool(ticks + len(windows) * min(1.0, rate) * ticks + call() < len(windows) * ticks)
 
 
 def pieces(m: Monoid, state: Any, progressions: Array, key: int, keyed: bool, after: int, to: int) -> Pieces:

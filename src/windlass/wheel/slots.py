@@ -166,9 +166,13 @@ class Slots:
     def room(self, ticks: int, unrolled: int = 0) -> None:
         """Make room for so many more ticks and the write-ahead slots behind them, and for rolling up `unrolled` ticks
         as well."""
-        more = [ticks, *((ticks + unrolled) // level.ticks + 2 for level in self.levels[1:])]
-        if any(self._used(l) + extra > self.get(l, CAPACITY) for l, extra in enumerate(more)):
-            self._lay_out([self._live(l) + extra for l, extra in enumerate(more)], int(self.header[WIDTH]))
+        levels = self.header[HEAD:].reshape(-1, STRIDE)
+        more = (ticks + unrolled) // levels[:, SIZE] + 2
+        more[0] = ticks
+        free = levels[:, CAPACITY] - levels[:, COUNT] + levels[:, SHIFT]
+        free[0] -= self.header[AHEAD]
+        if (more > free).any():
+            self._lay_out([self._live(l) + extra for l, extra in enumerate(more.tolist())], int(self.header[WIDTH]))
 
     def widen(self, width: int) -> None:
         """Make room for so many keys."""

@@ -73,7 +73,8 @@ class Clock:
 
     def bound(self, what: str, value: Instant) -> int:
         """An instant that must lie on a tick."""
-        found = self.time(what, value)
+        # Most often it is an integer, and a query takes microseconds.
+        found = value if type(value) is int and -LATEST <= value <= LATEST else self.time(what, value)
         tick, rest = divmod(found, self.tick)
         if rest:
             near = f"{self.show(tick)} or {self.show(tick + 1)}"

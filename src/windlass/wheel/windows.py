@@ -10,10 +10,14 @@ which). The pair that has begun is folded as slots become complete, so a window 
 no longer retains; several windows share that fold where it pays.
 
 Windows are aligned to the epoch, or to `offset`. One comes out, once, when the watermark reaches its end, if there is
-an event in it. Over a quiet time windows are followed until nothing is left in them; the rest is passed over at once.
+an event in it.
+
+Pairs without events need not be kept, so each that is carries its begin. Where events are rare, a window passes from
+one to the next: until the oldest pair leaves, all answers are the same, and when nothing is left the rest of the quiet
+time is passed over at once. Where they are not, keeping an empty pair is cheaper than asking whether it is one.
 
 Costs in ⊕: one a tick and window, or one a tick and one a window and piece; and at most two (subtract-on-evict) or
-amortised three (TwoStacks) a pair.
+amortised three (TwoStacks) a pair. None over a quiet time of `RARE` ticks; what is left is to write the answers.
 """
 
 from __future__ import annotations
@@ -30,15 +34,17 @@ from windlass.kernels import accessors, state_accessors
 from windlass.slicing.cuts import pair
 from windlass.stores.rounds import wrap
 from windlass.wheel.sharing import Pieces, no_pieces, technique_for
-from windlass.wheel.slots import WATERMARK, WIDTH, identities, is_set
+from windlass.wheel.slots import NEVER, WATERMARK, WIDTH, any_set, identities, is_set
 from windlass.wheel.writer import head_row
 from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
 
-# What a window remembers, besides its pairs.
-RANGE, SLIDE, PHASE, POSITION, OLDEST, CONTENT, BEGUN, SOME, COVERED = range(9)
-BOOK = 9
+# What a window remembers, besides its pairs. LATEST: the begin of the youngest pair with an event. SOME: whether there
+# is one in the pair that has begun.
+RANGE, SLIDE, PHASE, POSITION, LATEST, SOME, COVERED = range(7)
+BOOK = 7
+RARE = 16  # ticks without an event that are worth passing over
 
 
 def folding(m: Monoid, keyed: bool) -> Any:
@@ -52,8 +58,12 @@ def folding(m: Monoid, keyed: bool) -> Any:
         cell, end_cell = first * step + key, last * step
         x = load(columns, cell)
         some = is_set(bits, cell)
+        if last - first == 1:  # without a branch on what cannot be guessed
+            return x, some
         for i in range(cell + step, end_cell, step):
             x = combine(x, load(columns, i))
+        if not keyed:
+            return x, some or any_set(bits, cell, end_cell)
         while not some and cell < end_cell:
             some = is_set(bits, cell)
             cell += step
@@ -62,10 +72,23 @@ def folding(m: Monoid, keyed: bool) -> Any:
     return fold
 
 
+def next_event(bits: Any, row: Any, tick: Any, to: Any, width: Any, key: Any) -> Any:
+    """The first tick from `tick` on with an event of a key; `to` if there is none before. Tick t lies at row + t."""
+    while tick < to:
+        cell = (row + tick) * width + key
+        if width == 1 and cell & 7 == 0 and bits[cell >> 3] == 0:
+            tick += 8
+        elif is_set(bits, cell):
+            return tick
+        else:
+            tick += 1
+    return to
+
+
 def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: bool, shared: bool) -> Function:
     """Follow one window of one key to tick `to`; gives how many windows came out. `quiet`: no event until there.
     `shared`: slots come as pieces, which end at all of its edges."""
-    combine, identity = m.combine, m.identity
+    combine = m.combine
     load, store = accessors(m.fields)
     answer_at, fold = answer(m), folding(m, keyed)
     begin, end = state_accessors(integers, running, load, store)
@@ -74,7 +97,7 @@ def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: 
     def slide(
         state: Any,
         window: Any,
-        flags: Any,
+        tags: Any,
         book: Any,
         unfinished: Any,
         key: Any,
@@ -87,54 +110,77 @@ def slide_kernel(m: Monoid, technique: Any, integers: int, running: int, keyed: 
         columns, bits, header = state[0], state[2], state[3]
         figures, slots, ring, links = window
         h, acc = begin(figures, slots), load(unfinished, 0)
-        length, step, second = book[RANGE], book[SLIDE], book[RANGE] % book[SLIDE]
-        position, row, out, at = book[POSITION], head_row(header) - header[WATERMARK], 0, 0
+        length, step, second, covered = book[RANGE], book[SLIDE], book[RANGE] % book[SLIDE], book[COVERED]
+        position, latest, some = book[POSITION], book[LATEST], book[SOME] != 0
+        row, out, at, looked = head_row(header) - header[WATERMARK], 0, 0, position
+        phase = (position - book[PHASE]) % step
         while position < to:
-            phase = (position - book[PHASE]) % step
+            if not some and (quiet or position >= looked):
+                looked = position + RARE
+                upto = to if quiet else next_event(bits, row, position, min(looked, to), header[WIDTH], key)
+                if quiet or (upto == looked and upto < to):
+                    if not quiet:
+                        upto = next_event(bits, row, upto, to, header[WIDTH], key)
+                    end_ = position - phase + (second if phase < second else step + second)
+                    while end_ <= upto and latest >= end_ - length:
+                        while tags[h[0]] < end_ - length:
+                            h = evict(ring, links, h)
+                        x, same = query(ring, links, h), min(upto, tags[h[0]] + length)
+                        if end_ - length < covered:
+                            end_ += step
+                            continue
+                        count = (same - end_) // step + 1
+                        for i in range(count):
+                            begins[out + i] = end_ - length + i * step
+                            answer_at(answers, out + i, x)
+                        out += count
+                        end_ += count * step
+                    if end_ <= upto:  # nothing is left
+                        for _ in range(h[1]):
+                            h = evict(ring, links, h)
+                    phase = (upto - book[PHASE]) % step
+                    if upto < to:  # the pair of the next event is followed from its begin, or from here
+                        back = min(upto - position, phase - second if phase >= second else phase)
+                        position, phase = upto - back, phase - back
+                    else:
+                        position = upto
+                    looked = upto
+                    if shared and not quiet:
+                        while at < len(pieces[0]) and pieces[0][at] <= position:
+                            at += 1
+                    continue
             edge = position - phase + (second if phase < second else step)
-            if quiet and book[CONTENT] == 0 and book[SOME] == 0:
-                for _ in range(h[1]):
-                    h = evict(ring, links, h)
-                phase = (to - book[PHASE]) % step
-                book[OLDEST] = to - phase + (second if phase >= second else 0)
-                book[BEGUN] = 0
-                acc = identity()
-                position = to
-                break
             stop = min(edge, to)
             if not quiet:
                 if shared:
                     stops, partials, found = pieces
-                    x, some = load(partials, at), found[at] != 0
+                    x, there = load(partials, at), found[at] != 0
                     while stops[at] < stop:
                         at += 1
                         x = combine(x, load(partials, at))
-                        some = some or found[at] != 0
+                        there = there or found[at] != 0
                     at += 1
                 else:
-                    x, some = fold(columns, bits, row + position, row + stop, header[WIDTH], key)
-                acc = combine(acc, x) if book[BEGUN] != 0 else x
-                book[BEGUN] = 1
-                if some:
-                    book[SOME] = 1
+                    x, there = fold(columns, bits, row + position, row + stop, header[WIDTH], key)
+                acc = combine(acc, x) if some else x
+                some = some or there
+            phase += stop - position
             position = stop
             if stop == edge:
-                flags[wrap(ring, h[0] + h[1])] = book[SOME]
-                book[CONTENT] += book[SOME]
+                opened = edge - (second if phase == second and second > 0 else step - second)
+                phase = 0 if phase == step else phase
+                tags[wrap(ring, h[0] + h[1])] = opened
+                latest = opened if some else latest
                 h = insert(ring, links, h, acc)
-                acc = identity()
-                book[BEGUN] = book[SOME] = 0
-                if (stop - length - book[PHASE]) % step == 0:
-                    while book[OLDEST] < stop - length:
-                        book[CONTENT] -= flags[h[0]]
+                some = False
+                if phase == second:
+                    while tags[h[0]] < stop - length:
                         h = evict(ring, links, h)
-                        phase = (book[OLDEST] - book[PHASE]) % step
-                        book[OLDEST] += (second if phase < second else step) - phase
-                    if book[CONTENT] > 0 and stop - length >= book[COVERED]:
+                    if latest >= stop - length and stop - length >= covered:
                         begins[out] = stop - length
                         answer_at(answers, out, query(ring, links, h))
                         out += 1
-        book[POSITION] = position
+        book[POSITION], book[LATEST], book[SOME] = position, latest, 1 if some else 0
         end(figures, slots, h)
         store(unfinished, 0, acc)
         return out
@@ -168,8 +214,7 @@ class Window:
 
     def reach(self, position: int) -> None:
         """All keys are followed to a tick; one that is new begins there."""
-        phase, second = (position - self.phase) % self.step, self.length % self.step
-        self.position, self.oldest = position, position - phase + (second if phase >= second else 0)
+        self.position = position
 
     def _key(self, m: Monoid, key: int) -> tuple[Any, Array, Array, Any]:
         while len(self.keys) <= key:
@@ -177,7 +222,7 @@ class Window:
             store._install(m, self.pairs)
             book = np.zeros(BOOK, np.int64)
             book[[RANGE, SLIDE, PHASE]] = self.length, self.step, self.phase
-            book[[POSITION, OLDEST, COVERED]] = self.position, self.oldest, self.covered
+            book[[POSITION, LATEST, COVERED]] = self.position, -NEVER, self.covered
             unfinished = identities(m, 1)
             self.keys.append((store, np.zeros(self.pairs, np.int64), book, unfinished))
         return self.keys[key]
@@ -187,7 +232,7 @@ class Window:
     ) -> tuple[Array, Any] | None:
         """Follow it to a tick; begins and answers of the windows that are complete. `shared`: the slots until there, as
         pieces."""
-        store, flags, book, unfinished = self._key(m, key)
+        store, tags, book, unfinished = self._key(m, key)
         kind = self.kind
         kernel = evaluation.kernel(
             m,
@@ -201,7 +246,7 @@ class Window:
             most = min(most, self.length // self.step + 2)
         begins, answers = np.empty(most, np.int64), evaluation.empty_answers(m, most)
         pieces = no_pieces(m) if shared is None else shared
-        out = int(kernel(state, store._state(), flags, book, unfinished, key, to, quiet, pieces, begins, answers))
+        out = int(kernel(state, store._state(), tags, book, unfinished, key, to, quiet, pieces, begins, answers))
         if out == 0:
             return None
         columns, defined = answers

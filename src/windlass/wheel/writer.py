@@ -26,6 +26,7 @@ from windlass.aggregates.evaluation import Function, lifted
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors, chooser
 from windlass.wheel.overflow import WAITING, claim, earliest, release, schedule, take
+from windlass.wheel.reader import CUT
 from windlass.wheel.slots import (
     AHEAD,
     CAPACITY,
@@ -47,7 +48,6 @@ from windlass.wheel.ticks import divided
 # What `ingest` is told and what it tells, in `pace`.
 TICK, EVERY, DELAY, SEEN, SINCE, LATE, TARGET = range(7)
 PACE = 7
-LONGEST = 1024  # ticks: a longer step is not taken by `ingest`, as there may be a gap to leave out
 
 
 def head_row(header: Any) -> Any:
@@ -96,38 +96,51 @@ def freezing(m: Monoid) -> tuple[Function, Function]:
     return freeze, pour
 
 
-def advance_kernel(m: Monoid) -> Function:
-    """Move the watermark towards `to`: no further than where `quiet` ticks without an event begin. Gives where it
-    is."""
+def moving(m: Monoid) -> Function:
+    """`move(state, to, wheel, partials)`: the watermark moves towards `to`, no further than where a quiet time begins
+    that should be left out. Gives where it is."""
     freeze, pour = freezing(m)
 
-    def advance(state: Any, to: Any, quiet: Any, wheel: Any, partials: Any) -> Any:
+    def move(state: Any, to: Any, wheel: Any, partials: Any) -> Any:
         columns, prefix, bits, header, gaps, totals, some = state
         ahead, width = header[AHEAD], header[WIDTH]
-        pour(columns, bits, header, wheel, partials)
+        quiet = max(CUT, ahead)
         while header[WATERMARK] < to:
             watermark = header[WATERMARK]
-            step = to - watermark
-            if wheel[0][WAITING] > 0:  # what waits must not be passed by
+            step, until, waiting = to - watermark, to, wheel[0][WAITING] > 0
+            if waiting:  # what waits must not be passed by
                 step = min(step, ahead)
-                _, begin = earliest(wheel)
+                until = min(earliest(wheel)[1] + header[START], to)
+            if until - watermark >= quiet:
                 row = head_row(header) * width
-                if begin + header[START] - watermark >= quiet and not any_set(bits, row, row + ahead * width):
+                if not any_set(bits, row, row + ahead * width):
                     break
             freeze(columns, bits, header, watermark + step)
-            if wheel[0][WAITING] > 0:
+            if waiting:
                 pour(columns, bits, header, wheel, partials)
         return header[WATERMARK]
+
+    return move
+
+
+def advance_kernel(m: Monoid) -> Function:
+    """`move`, with what has come near enough poured in before."""
+    _, pour = freezing(m)
+    move = moving(m)
+
+    def advance(state: Any, to: Any, wheel: Any, partials: Any) -> Any:
+        pour(state[0], state[2], state[3], wheel, partials)
+        return move(state, to, wheel, partials)
 
     return advance
 
 
 def ingest_kernel(m: Monoid, keyed: bool) -> Function:
     """Insert events i, i + 1, …; gives the first that was not, where the overflow wheel or the rows are full, or time
-    would make a long step (`pace[TARGET]`)."""
+    would pass over a quiet time to leave out (`pace[TARGET]`)."""
     combine, identity, lift_at = m.combine, m.identity, lifted(m)
     load, store = accessors(m.fields)
-    freeze, pour = freezing(m)
+    move = moving(m)
 
     def ingest(
         state: Any, events: Any, times: Any, keys: Any, i: Any, pace: Any, late: Any, wheel: Any, partials: Any
@@ -148,14 +161,11 @@ def ingest_kernel(m: Monoid, keyed: bool) -> Function:
                         set_bit(bits, cell)
                         low, high, cell = 0, 0, -1
                     end = header[HEAD + OFFSET] + header[HEAD + CAPACITY]
-                    if to - watermark > LONGEST or row + (to - watermark) + ahead > end:
+                    if row + (to - watermark) + ahead <= end:
+                        watermark = move(state, to, wheel, partials)
+                    if watermark < to:
                         pace[TARGET] = to
                         break
-                    while watermark < to:  # what waits must not be passed by
-                        watermark = min(to, watermark + ahead) if wheel[0][WAITING] > 0 else to
-                        freeze(columns, bits, header, watermark)
-                        if wheel[0][WAITING] > 0:
-                            pour(columns, bits, header, wheel, partials)
                     row, opening = head_row(header), watermark * tick_size
                 since = 0
             if i == n:
