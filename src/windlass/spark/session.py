@@ -41,6 +41,8 @@ _SETTINGS = {
     # A commit writes what changed rather than a snapshot of the store. Measured on two busy cores: 260 to 280 ms of
     # commit in a micro-batch, against 410 to 600. What that is of the whole batch was lost in the noise.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Else every write to the state first reads what is there, just to count rows; of a bucket's log, all of it.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # Rows cross to Python in Arrow batches, and the pipeline makes a block of partials of each: the fewer, the better.
     # To Spark itself no difference to 10,000, its default, could be measured; it cuts batches at 64 MiB anyway.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
