@@ -398,7 +398,7 @@ def sharing(queries: Iterable[Query], in_order: bool) -> list[list[Query]]:
 
 _STORES = {
     "lazy": "lazy: slices in order",
-    "eager": "eager: blocks of slices",
+    "eager": "eager: blocks of slices, or prefixes where sums wrap",
     "fiba": "fiba: a finger B-tree over the slices of each key",
 }
 _WIDE = 128  # slices

@@ -4,12 +4,17 @@
 
 Without it every worker loads Windlass anew, which takes longer than many a micro-batch, and after each task looks for
 garbage in all that it has loaded. What the daemon has loaded, its workers share, and as it is frozen, they do not look.
+
+Spark's own daemon loads nothing, as a process should not fork while it has threads. What is loaded here has one, of
+Arrow's allocator, which stops and starts around forks.
 """
 
 from __future__ import annotations
 
 import gc
+import socket
 import sys
+from collections.abc import Callable
 from importlib import import_module
 
 from pyspark import daemon
@@ -49,7 +54,20 @@ def load() -> None:
     gc.freeze()
 
 
+def until_closed(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
+    """A worker that Spark has no more use for finds its socket closed: no failure, and nothing to print."""
+
+    def run(sock: socket.socket, authenticated: bool) -> int:
+        try:
+            return worker(sock, authenticated)
+        except BrokenPipeError:
+            return 1
+
+    return run
+
+
 if __name__ == "__main__":
+    daemon.worker = until_closed(daemon.worker)
     if sys.argv[1:] == ["pyspark.worker"]:  # there are daemons for other purposes, too
         load()
     daemon.manager()

@@ -2,8 +2,8 @@
 checked, incremental).
 
     wheel.json                          what the wheel is
-    slots/0-00000007-<unique>.parquet   of level 0, commit 7: slot │ key │ version │ a column for each field of a
-    partial state/00000007-<unique>.arrow       header, gaps, totals, and events ahead of the watermark, at commit 7
+    slots/0-00000007-<unique>.parquet   of level 0, commit 7: slot │ key │ version │ a column a field of a partial
+    state/00000007-<unique>.arrow       header, gaps, totals, and events ahead of the watermark, at commit 7
     manifests/00000007.json             the files of commit 7, with their checksums
     manifests/merged-00000015-<unique>.json     those of commits 0 to 15, put together, and which manifests it replaces
 
