@@ -67,7 +67,7 @@ def until_closed(worker: Callable[[socket.socket, bool], int]) -> Callable[[sock
 
 
 if __name__ == "__main__":
-    daemon.worker = until_closed(daemon.worker)
+    daemon.worker = until_closed(daemon.worker)  # type: ignore[assignment]
     if sys.argv[1:] == ["pyspark.worker"]:  # there are daemons for other purposes, too
         load()
     daemon.manager()
