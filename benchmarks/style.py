@@ -47,7 +47,7 @@ COLOURS |= {
     "Polars, panes": "#777777",
     "DuckDB, panes": "#555555",
 }
-MARKERS |= dict(zip(list(COLOURS)[len(MARKERS) :], "ooPsdDxvX^^.X+", strict=True))
+MARKERS |= dict(zip(list(COLOURS)[len(MARKERS) :], "oooPsdDxvX^^.X+", strict=True))
 DASHES |= {"Polars, panes": ":", "DuckDB, panes": ":"}
 
 # The techniques of plans that are no store of their own name.

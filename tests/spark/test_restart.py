@@ -199,6 +199,8 @@ def test_queries_come_and_go(spark, tmp_path, kept, removed, added):
     want = expected(seen, before, delay=10, key=("k",), allowed_lateness=20 * MS)
     # What is new sees the events after the greatest time before it, of all buckets, in whole milliseconds.
     since = (max(row["ts"] for batch in batches[:2] for row in batch) // MS + 1) * MS
+    # Of sessions it gives those that cannot have begun before.
+    whole_from = since + max(getattr(a.window, "gap", 0) for a in added)
     later = oracle.Stream([a.for_oracle() for a in added], key=("k",), allowed_lateness=20 * MS)
     whole, gone = joined(*runs), {a.name for a in removed}
     marks = watermarks(seen, 10)
@@ -206,7 +208,7 @@ def test_queries_come_and_go(spark, tmp_path, kept, removed, added):
         if n >= changed:
             later.process([row for row in [*seen, []][n] if row["ts"] > since])
             due = [row for row in due if row.query not in gone]
-            due += [row for row in later.advance(marks[n]) if row.start > since]
+            due += [row for row in later.advance(marks[n]) if row.start > whole_from]
         got = rows_of(whole.tables[n], before if n < changed else after, ("k",))
         assert_same_rows(got, due, f"micro-batch {n}")
     assert {row.query for row in rows_of(runs[-1].mixed, after, ("k",))} == {a.name for a in after}

@@ -460,15 +460,9 @@ def write() -> Any:
             base = entry[BASE]
             lo, hi = base + entry[LO], base + entry[HI]
             r = find(rows, POS, lo, hi, at) - 1  # the slice that is open
-            here, end = at, at + count
+            here, end, new = at, at + count, hi
             if w == last_window and r + 1 < hi and end > here:  # nothing is answered before all is folded
-                end = rows[r + 1, POS]
-                program[n, 0] = FOLDS
-                program[n, 1] = r + 1
-                program[n, 2] = hi
-                program[n, 3] = row_of[k] - at
-                program[n, 4] = row_of[k] + count
-                n += 1
+                end, new = rows[r + 1, POS], r + 1
             while True:
                 next_slice = rows[r + 1, POS] if r + 1 < hi else NEVER
                 next_stop = windows[STOP, order[w]] if w < last_window else NEVER
@@ -497,6 +491,13 @@ def write() -> Any:
                     r += 1
                 elif here == end:
                     break
+            if new < hi:
+                program[n, 0] = FOLDS
+                program[n, 1] = new
+                program[n, 2] = hi
+                program[n, 3] = row_of[k] - at
+                program[n, 4] = row_of[k] + count
+                n += 1
             if mine:
                 v0, q = v, 0
                 while v < known and windows[KEY, v] == k:
