@@ -77,7 +77,6 @@ def draw(rows: list[Row]) -> Any:
         bars = axes.barh([r["technique"] for r in mine], [r["us_a_row"] for r in mine], color=colours)
         axes.bar_label(bars, fmt="%.3g", padding=3)
         axes.invert_yaxis()
-        axes.set_xscale("log")
         axes.set_xlabel("µs a row")
         axes.margins(x=0.15)
         axes.grid(axis="y", visible=False)
