@@ -93,9 +93,8 @@ class Bucket:
         shared = state.is_long(log, size) and about <= _SHELVED
         if changed or shared or state.outgrown(log, about):
             data = operator.snapshot()
-        if data is not None and (
-            changed or state.outgrown(log, len(data))
-        ):  # in a log, all steps have the same queries
+        # In a log, all steps have the same queries.
+        if data is not None and (changed or state.outgrown(log, len(data))):
             self.snapshot.update((data,))
             self.log.clear()
             base, token = token, state.token_after(token, data)
@@ -137,13 +136,13 @@ class Bucket:
 
     def _figures(self, done: Step, before: dict[str, int], operator: Operator, held: int) -> dict[str, int | None]:
         after = operator.counters
-        figures: dict[str, int | None] = {name: after[name] - before[name] for name in ("events", "late", "expired")}
+        figures: dict[str, int | None] = {}
+        for name, refused in (("events", done.refused), ("late", 0), ("expired", done.refused)):
+            figures[name] = after[name] - before[name] + refused
         figures |= {name: after[name] for name in ("slices", "tuples", "keys")}
         figures["open_windows"] = operator.open_windows() if after["tuples"] < _MANY else None
         figures["rows"] = sum(table.num_rows for table in done.rows)
         figures["state_bytes"] = held
-        for name in ("events", "expired"):
-            figures[name] = after[name] - before[name] + done.refused
         return figures
 
 

@@ -53,8 +53,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-# Arrow's Java library checks bounds and nulls at every value that Spark reads from it, which Spark has checked already;
-# without, rows from Python cost it a third less.
+# Arrow's Java library checks bounds and nulls at every value that Spark reads from it, which Spark has checked already.
 _JAVA = ["-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false"]
 if _LOGGING.is_file():  # not where windlass is in a zip file
     # From the first line on; spark.log.level and setLogLevel come after the first warnings.

@@ -136,15 +136,20 @@ class Kept:
     def take(self, bucket: Hashable, token: bytes, blank: Callable[[], Operator] | None = None) -> Operator | None:
         """The operator of a bucket in this state; from the shelf, into a `blank` one."""
         found = self._operators.pop(bucket, None)
-        data = self._off_the_shelf(token)
-        if found is not None and found[0] == token:
-            return found[1]
-        if data is None or blank is None:
-            return None
+        shelf = self._shelf()
+        place = None if shelf is None else shelf / token.hex()
         try:
-            return blank().restore(data)
-        except WindlassError:
-            return None
+            if found is not None and found[0] == token:
+                return found[1]
+            if place is not None and blank is not None:
+                return blank().restore(place.read_bytes())
+        except (OSError, WindlassError):
+            pass
+        finally:
+            if place is not None:
+                with suppress(OSError):
+                    place.unlink()
+        return None
 
     def put(self, bucket: Hashable, token: bytes, operator: Operator, snapshot: bytes | None = None) -> None:
         self._operators[bucket] = token, operator
@@ -159,14 +164,3 @@ class Kept:
             except OSError:  # of a full disk, say; there is the state
                 with suppress(OSError):
                     staged.unlink()
-
-    def _off_the_shelf(self, token: bytes) -> bytes | None:
-        if (shelf := self._shelf()) is None:
-            return None
-        place = shelf / token.hex()
-        try:
-            data = place.read_bytes()
-            place.unlink()
-        except OSError:
-            return None
-        return data
