@@ -132,12 +132,13 @@ def append() -> Any:
         m = 0
         for k in range(len(offsets) - 1):
             base, hi = directory[k, BASE], directory[k, HI]
-            while m < len(marked) and marked[m] < offsets[k + 1]:
-                i, row = marked[m], base + hi
+            shift, stop = first[k] - offsets[k], offsets[k + 1]
+            while m < len(marked) and marked[unsigned(m)] < stop:
+                i, row = marked[unsigned(m)], unsigned(base + hi)
                 free_count -= 1
-                rows[row, SLOT] = free[free_count]
-                rows[row, FIRST] = ts[i]
-                rows[row, POS] = first[k] + i - offsets[k]
+                rows[row, SLOT] = free[unsigned(free_count)]
+                rows[row, FIRST] = ts[unsigned(i)]
+                rows[row, POS] = i + shift
                 rows[row, BORN] = rows[row, CHANGED] = epoch
                 for c in range(measures.shape[0]):
                     rows[row, MEASURES + c] = measures[c, i]
@@ -500,9 +501,9 @@ def write() -> Any:
                 n += 1
             if mine:
                 v0, q = v, 0
-                while v < known and windows[KEY, v] == k:
-                    if windows[UNTIL, v] - windows[ROW, v] > 2:
-                        q = max(q, windows[UNTIL, v])
+                while v < known and windows[KEY, unsigned(v)] == k:
+                    until = windows[UNTIL, unsigned(v)]
+                    q = max(q, until if until - windows[ROW, unsigned(v)] > 2 else 0)
                     v += 1
                 if eager:
                     n = repaired(program, n, entry, q)

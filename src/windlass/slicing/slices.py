@@ -285,10 +285,10 @@ def _evict() -> Any:
     def evict(directory: Any, rows: Any, upto: Any, free: Any, count: Any) -> Any:
         for k in range(len(directory)):
             entry = directory[k]
-            while entry[LO] < upto[k]:
-                free[count] = rows[entry[BASE] + entry[LO], SLOT]
+            for j in range(entry[BASE] + entry[LO], entry[BASE] + upto[k]):
+                free[unsigned(count)] = rows[unsigned(j), SLOT]
                 count += 1
-                entry[LO] += 1
+            entry[LO] = max(entry[LO], upto[k])
             if entry[LO] == entry[HI] and entry[LO] > 0:
                 entry[LO] = entry[HI] = entry[CLEAN] = 0
         return count
