@@ -74,24 +74,34 @@ class Bucket:
             if keeper is not None:
                 keeper.write_nothing(self._number, watermark)
             return
-        blank = self.frame.job.operator if known == fingerprint else None
-        operator = _kept.take((fingerprint, self.label), token, blank)
+        again = self._again if known == fingerprint else None
+        operator = _kept.take((fingerprint, self.label), token, again)
         if operator is None:
             operator = self._restored(self.frame.before(known), size, log, base, token)
         changed = known != fingerprint
         if changed:
             change(self.frame.job, operator, milliseconds)
         counted = operator.counters
-        done = step(self.frame, operator, blocks, watermark)
+        written = state.encode_step(blocks, watermark)
+        log += len(written)
+        shelved: list[tuple[bytes, bytes]] = []
+
+        def shelve(rest: Sequence[bytes]) -> None:
+            """At a watermark an operator holds least, and slices are taken as fast as a snapshot of them is read."""
+            if state.snapshot_bytes(operator) <= _SHELVED:
+                left = written if len(rest) == len(blocks) else state.encode_step(rest, watermark)
+                shelved.append((operator.snapshot(), left))
+
+        shared = state.is_long(log, size)
+        done = step(self.frame, operator, blocks, watermark, shelve if shared else None)
         if keeper is not None:
             keeper.write(self._number, done.results, watermark)
         yield from self._rows(done)  # Spark goes on with them, while the state is written
-        written = state.encode_step(blocks, watermark)
+        if shared and not shelved:
+            shelve(())
         token = state.token_after(token, written)
-        log += len(written)
-        data, about = None, state.snapshot_bytes(operator)
-        shared = state.is_long(log, size) and about <= _SHELVED
-        if changed or shared or state.outgrown(log, about):
+        data = None
+        if changed or state.outgrown(log, state.snapshot_bytes(operator)):
             data = operator.snapshot()
         # In a log, all steps have the same queries.
         if data is not None and (changed or state.outgrown(log, len(data))):
@@ -104,12 +114,15 @@ class Bucket:
         timer = self._rescheduled(timer, milliseconds)
         seal = state.seal(token, base, fingerprint, watermark, timer, log, size)
         self.head.update((state.VERSION, token, base, fingerprint, watermark, timer, log, size, seal))
-        _kept.put((fingerprint, self.label), token, operator, data if shared else None)
+        _kept.put((fingerprint, self.label), token, operator, shelved[0] if shelved else None)
         yield _output(_NOTHING, self._figures(done, counted, operator, log + size), milliseconds)
 
     @property
     def _number(self) -> int:
         return labels(self.frame.job.buckets).index(self.label)
+
+    def _again(self, snapshot: bytes, written: bytes) -> Operator:
+        return restored(self.frame, snapshot, [written])
 
     def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:
         snapshot = self.snapshot.get() if size else None

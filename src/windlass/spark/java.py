@@ -24,7 +24,7 @@ from pathlib import Path
 
 from windlass.errors import WindlassError
 
-__all__ = ["JavaNotFound", "java_home"]
+__all__ = ["JavaNotFound", "cache", "java_home"]
 
 OLDEST = 17  # of Spark 4
 VECTOR = "--add-modules=jdk.incubator.vector"
@@ -138,7 +138,7 @@ def _wrapped(home: Path) -> Path:
     java = home / "bin" / "java"
     script = _WRAPPER.format(vector=VECTOR, java=shlex.quote(str(java)))
     name = "java-" + hashlib.sha256(script.encode()).hexdigest()[:16]
-    wrapper = _cache() / name / "bin" / "java"
+    wrapper = cache() / name / "bin" / "java"
     try:
         if wrapper.read_text() == script and os.access(wrapper, os.X_OK):
             return wrapper.parent.parent
@@ -158,7 +158,7 @@ def _wrapped(home: Path) -> Path:
     return wrapper.parent.parent
 
 
-def _cache() -> Path:
+def cache() -> Path:
     """This user's cache directory; where there is none to write to, a new directory of this process."""
     base = os.environ.get("XDG_CACHE_HOME")
     try:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ from windlass.spark.frame import Frame
 from windlass.spark.job import Job
 from windlass.spark.state import decode_step
 
+Reached = Callable[[Sequence[bytes]], None]
+
 _NO_TIME = "its time is null"
 
 
@@ -33,10 +35,15 @@ class Step:
     results: Results | None = None  # all of them, also what goes to the history
 
 
-def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None) -> Step:
-    """Take blocks, then advance to the watermark (microseconds; None: there is none yet)."""
+def step(
+    frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None, reached: Reached | None = None
+) -> Step:
+    """Take blocks, then advance to the watermark (microseconds; None: there is none yet).
+
+    `reached(rest)` is called when the operator has come to the watermark, and of the blocks only `rest` is still to be
+    taken: a step with these leads from there to the same state."""
     refused: list[pa.Table] = []
-    results = list(_taken(frame, operator, blocks, LONG_AGO if watermark is None else watermark, refused))
+    results = list(_taken(frame, operator, blocks, LONG_AGO if watermark is None else watermark, refused, reached))
     if watermark is not None:
         results.append(operator.advance(watermark))
     rows = [*refused, *map(frame.of_results, results)]
@@ -45,15 +52,24 @@ def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: i
 
 
 def _taken(
-    frame: Frame, operator: Operator, blocks: Iterable[bytes], upto: int, refused: list[pa.Table]
+    frame: Frame,
+    operator: Operator,
+    blocks: Iterable[bytes],
+    upto: int,
+    refused: list[pa.Table],
+    reached: Reached | None = None,
 ) -> Iterator[Results]:
     """Take blocks by their first times. Nothing that is still to come is older than the next of them, so before it is
     taken the watermark moves to there, if not beyond `upto`: windows leave as they complete, and the slices at work
     stay few enough for the cache. The rows are those of one advance at the end."""
-    for first, kind, table in _in_time(frame, blocks):
-        reached = LONG_AGO if operator.watermark is None else operator.watermark
-        if first != LONG_AGO and min(first - 1, upto) > reached:
-            yield operator.advance(min(first - 1, upto))
+    given = _in_time(frame, blocks)
+    for i, (first, kind, table, _) in enumerate(given):
+        if first != LONG_AGO:
+            if min(first - 1, upto) > _watermark(operator):
+                yield operator.advance(min(first - 1, upto))
+            if reached is not None and _watermark(operator) >= upto:
+                reached([block for *_, block in given[i:]])
+                reached = None
         if kind == SLICES:
             operator.process_slices(table)
         elif kind == EVENTS:
@@ -63,10 +79,14 @@ def _taken(
             refused.append(frame.of_refused(table, ahead if kind == AHEAD else _NO_TIME))
 
 
-def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.Table]]:
-    """Blocks by their first times; or as they came, where the order of events matters, and where keys end that have had
+def _watermark(operator: Operator) -> int:
+    return LONG_AGO if operator.watermark is None else operator.watermark
+
+
+def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.Table, bytes]]:
+    """Blocks by their first times, opened; or as they came, where the order of events matters, and where keys end that have had
     none for a while: of a batch, they have all."""
-    given = [unpacked(block) for block in blocks if len(block)]  # an empty one only says that there is nothing
+    given = [(*unpacked(block), block) for block in blocks if len(block)]  # an empty one says that there is nothing
     if frame.job.ships_events is not None or frame.job.key_ttl is not None:
         return [(LONG_AGO, *block) for block in given]
     place = len(frame.job.key)
@@ -74,7 +94,7 @@ def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.T
     def first(kind: str, table: pa.Table) -> int:
         return int(pc.min(table.column(place)).as_py()) if kind == SLICES else LONG_AGO
 
-    return sorted(((first(*block), *block) for block in given), key=lambda block: block[0])
+    return sorted(((first(*opened), *opened, block) for *opened, block in given), key=lambda block: block[0])
 
 
 def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Operator:

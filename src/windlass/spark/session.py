@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from windlass.errors import InvalidArgument
 from windlass.spark.generator import register
+from windlass.spark.home import without_zip
 from windlass.spark.java import java_home
 
 __all__ = ["check", "is_classic", "session"]
@@ -58,7 +60,10 @@ _JAVA = ["-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_
 if _LOGGING.is_file():  # not where windlass is in a zip file
     # From the first line on; spark.log.level and setLogLevel come after the first warnings.
     _JAVA.append(f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
-_SETTINGS["spark.driver.extraJavaOptions"] = " ".join(_JAVA)
+
+# Blocks are large for objects. Java's usual collector goes through the whole heap beside the tasks, again and again,
+# to find out which of them are alive; this one does so when it has to.
+_COLLECTOR = "-XX:+UseParallelGC"
 
 # Of a session within this process only.
 _LOCAL = {
@@ -91,12 +96,14 @@ def session(
     else:
         local = master.startswith("local")
         settings = _SETTINGS | (_LOCAL if local else {})
+        settings["spark.driver.extraJavaOptions"] = " ".join(_JAVA if _has_collector() else [*_JAVA, _COLLECTOR])
         if cores := _cores(master):
             # Each partition of state has a store to commit, so more of them than cores only cost time.
             settings["spark.sql.shuffle.partitions"] = str(cores)
         _prepare(chosen, local=local)
         builder = SparkSession.builder.appName(app_name).master(master)
-        spark = builder.config(map=dict(settings | chosen)).getOrCreate()
+        with without_zip() if _is_own(chosen) else nullcontext():
+            spark = builder.config(map=dict(settings | chosen)).getOrCreate()
         check(spark)
     register(spark)
     return spark
@@ -136,6 +143,17 @@ def _prepare(chosen: Mapping[str, str], *, local: bool) -> None:
         os.environ["JAVA_HOME"] = str(java_home())
         if local:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks for an address, and says so
+
+
+def _is_own(chosen: Mapping[str, str]) -> bool:
+    """Whether the workers' Python is this one, which has pyspark installed."""
+    return (chosen.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")) == sys.executable
+
+
+def _has_collector() -> bool:
+    """Whether the environment says which collector Java is to use: it does not start if it is told of two."""
+    given = (os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
+    return bool(re.search(r"-XX:\+Use\w+GC\b", " ".join(given)))
 
 
 def _cores(master: str) -> int | None:

@@ -36,6 +36,7 @@ _KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
 _LONG = 1 << 20  # bytes of log and snapshot
 _SLICE, _TUPLE, _REST = 72, 160, 1 << 15  # bytes in a snapshot, about
+_LENGTH = struct.Struct("<Q")
 _OUTGROWN = 4  # times a snapshot that its log may be: taking steps again is faster than writing snapshots
 
 
@@ -125,25 +126,30 @@ class Kept:
     """Operators that a worker has at hand, by stream and bucket; each is taken out to be used, and put back under its
     new token. Those that were not used for longest go.
 
-    Spark gives a bucket to whichever worker is free. For the others of an executor, a worker leaves snapshots on a
-    shelf, a directory that they share, by token, too. What is not there, or damaged, Spark's state has.
+    Spark gives a bucket to whichever worker is free. For the others of an executor, a worker leaves on a shelf, a
+    directory that they share, what it takes to have an operator again, by token, too: a snapshot and a step. What is
+    not there, or damaged, Spark's state has.
     """
 
     def __init__(self, shelf: Callable[[], Path | None] = lambda: None) -> None:
         self._operators: OrderedDict[Hashable, tuple[bytes, Operator]] = OrderedDict()
         self._shelf = shelf
 
-    def take(self, bucket: Hashable, token: bytes, blank: Callable[[], Operator] | None = None) -> Operator | None:
-        """The operator of a bucket in this state; from the shelf, into a `blank` one."""
+    def take(
+        self, bucket: Hashable, token: bytes, again: Callable[[bytes, bytes], Operator] | None = None
+    ) -> Operator | None:
+        """The operator of a bucket in this state; from what is on the shelf, made `again`."""
         found = self._operators.pop(bucket, None)
         shelf = self._shelf()
         place = None if shelf is None else shelf / token.hex()
         try:
             if found is not None and found[0] == token:
                 return found[1]
-            if place is not None and blank is not None:
-                return blank().restore(place.read_bytes())
-        except (OSError, WindlassError):
+            if place is not None and again is not None:
+                data = place.read_bytes()
+                (length,) = _LENGTH.unpack_from(data)
+                return again(data[_LENGTH.size : _LENGTH.size + length], data[_LENGTH.size + length :])
+        except (OSError, WindlassError, struct.error):
             pass
         finally:
             if place is not None:
@@ -151,15 +157,16 @@ class Kept:
                     place.unlink()
         return None
 
-    def put(self, bucket: Hashable, token: bytes, operator: Operator, snapshot: bytes | None = None) -> None:
+    def put(self, bucket: Hashable, token: bytes, operator: Operator, left: tuple[bytes, bytes] | None = None) -> None:
         self._operators[bucket] = token, operator
         while len(self._operators) > _KEPT:
             self._operators.popitem(last=False)
-        if snapshot is not None and (shelf := self._shelf()) is not None:
+        if left is not None and (shelf := self._shelf()) is not None:
             staged = shelf / f"{token.hex()}.{os.getpid()}"
             try:
                 shelf.mkdir(mode=0o700, exist_ok=True)
-                staged.write_bytes(snapshot)
+                with staged.open("wb") as file:
+                    file.writelines((_LENGTH.pack(len(left[0])), *left))
                 staged.rename(shelf / token.hex())
             except OSError:  # of a full disk, say; there is the state
                 with suppress(OSError):
