@@ -84,8 +84,8 @@ def _watermark(operator: Operator) -> int:
 
 
 def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.Table, bytes]]:
-    """Blocks by their first times, opened; or as they came, where the order of events matters, and where keys end that have had
-    none for a while: of a batch, they have all."""
+    """Blocks by their first times, opened; or as they came, where the order of events matters, and where keys end that
+    have had none for a while: of a batch, they have all."""
     given = [(*unpacked(block), block) for block in blocks if len(block)]  # an empty one says that there is nothing
     if frame.job.ships_events is not None or frame.job.key_ttl is not None:
         return [(LONG_AGO, *block) for block in given]
