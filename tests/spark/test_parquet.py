@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import windlass
 from windlass import agg, errors
 from windlass.spark import explain, parquet_events, results_of, shared_windows
+from windlass.spark.footer import schema_of
 
 QUERIES = [
     windlass.Query("slid", windlass.Sliding("2s", "1s"), agg.sum("v"), agg.count()),
@@ -126,3 +127,62 @@ def test_explain_says_who_reads_and_what_is_shipped(spark: SparkSession, tmp_pat
     assert "shipped    events: an event comes too late for a session by its own time" in told
     with pytest.raises(TypeError, match="unexpected keyword argument 'lateness'"):
         explain(spark.read.parquet(str(tmp_path)), QUERIES, time="ts", lateness=3)
+
+
+# --------------------------------------------------------------------------- footers
+
+PLAIN = {
+    "small": pa.array([1], pa.int8()),
+    "text": pa.array(["x"]),
+    "coded": pa.array(["x"]).dictionary_encode(),
+    "when": pa.array([1], pa.timestamp("us", "UTC")),
+    "coarse": pa.array([1], pa.timestamp("ms", "UTC")),
+    "day": pa.array([1], pa.date32()),
+    "x": pa.array([1.5]),
+    "narrow": pa.array([1.5], pa.float32()),
+    "flag": pa.array([True]),
+    "a.b": pa.array([1]),
+}
+NOT_PLAIN = {
+    "unsigned": pa.array([1], pa.uint32()),
+    "bytes": pa.array([b"x"]),
+    "local": pa.array([1], pa.timestamp("us")),
+    "fine": pa.array([1], pa.timestamp("ns", "UTC")),
+    "list": pa.array([[1]]),
+    "struct": pa.array([{"x": 1}]),
+    "nothing": pa.nulls(1),
+}
+
+
+def test_a_footer_says_what_spark_would_find(spark, tmp_path):
+    pq.write_table(pa.table(PLAIN), tmp_path / "plain.parquet")
+    spark.range(1).selectExpr("id", "timestamp_ntz'2024-01-01' AS local", "1.5BD AS exact").write.parquet(
+        str(tmp_path / "spark")
+    )
+    written = next((tmp_path / "spark").glob("*.parquet"))
+    for path in (tmp_path / "plain.parquet", written):
+        found = schema_of(path.as_uri())
+        assert found is not None and found == spark.read.parquet(str(path)).schema
+    pq.write_table(
+        pa.table({"old": pa.array([1], pa.timestamp("us"))}),
+        tmp_path / "old.parquet",
+        use_deprecated_int96_timestamps=True,
+    )
+    assert schema_of((tmp_path / "old.parquet").as_uri()) == spark.read.parquet(str(tmp_path / "old.parquet")).schema
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_where_it_is_not_plain_spark_is_asked(spark, tmp_path, name):
+    pq.write_table(pa.table({"ts": [1], name: NOT_PLAIN[name]}), tmp_path / "one.parquet")
+    assert schema_of((tmp_path / "one.parquet").as_uri()) is None
+    if name not in ("fine", "nothing"):  # which Spark refuses
+        assert parquet_events(spark, str(tmp_path)).schema == spark.read.parquet(str(tmp_path)).schema
+    (tmp_path / "no.parquet").write_bytes(b"nothing of that kind")
+    assert schema_of((tmp_path / "no.parquet").as_uri()) is None
+
+
+def test_columns_that_are_merged_are_found_by_spark(spark, tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"b": [1]}), tmp_path / "2.parquet")
+    assert parquet_events(spark, str(tmp_path), mergeSchema=True).columns == ["a", "b"]
+    assert parquet_events(spark, str(tmp_path)).columns == ["a"]

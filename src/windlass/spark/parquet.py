@@ -34,6 +34,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.spark import ahead
 from windlass.spark.cut import CUT_SCHEMA, cut
+from windlass.spark.footer import schema_of
 from windlass.spark.job import Job
 
 __all__ = ["ParquetEvents", "parquet_events"]
@@ -105,6 +106,8 @@ class ParquetEvents:
         """The columns, as Spark reads them; partition columns last."""
         if self.given_schema is not None:
             return self.given_schema
+        if (plain := self._plain_schema()) is not None:
+            return plain
         try:
             return self.sparkSession.read.options(**dict(self.options)).parquet(*self.paths).schema
         except AnalysisException as error:
@@ -113,18 +116,28 @@ class ParquetEvents:
                 "if no file is there yet, give parquet_events a schema"
             ) from error
 
+    def _plain_schema(self) -> StructType | None:
+        """What the footer of a file says; None if there is more to it."""
+        options = {name.lower(): value for name, value in self.options}
+        merged = options.get("mergeschema", self.sparkSession.conf.get("spark.sql.parquet.mergeSchema"))
+        try:
+            if str(merged).lower() == "false" and not self._in_path and len(self._uris):
+                return schema_of(str(self._uris[0]))
+        except AnalysisException:  # no such path, say; Spark says it better
+            pass
+        return None
+
     @property
     def columns(self) -> list[str]:
         return self.schema.fieldNames()
 
     def blocks(self, job: Job) -> DataFrame:
         """The first stage over these files: what `cut` makes of a DataFrame's partitions."""
-        files = self._files()
-        partitioned = [name for name in files.columns if name not in _FILE_COLUMNS]
+        files, partitioned = self._files(), self._in_path
         tasks = max(1, self.sparkSession.sparkContext.defaultParallelism)
         listed: tuple[str, ...] = ()
         if not self.isStreaming and not partitioned:
-            listed = tuple(sorted(files.inputFiles()))  # names mostly tell the order of time
+            listed = tuple(sorted(map(str, self._uris)))  # names mostly tell the order of time
         if 0 < len(listed) <= _MANY:
             # The names go with the task, and Spark has a row for each: no stage is needed to hand them out.
             chosen = self.sparkSession.range(0, len(listed), 1, min(len(listed), 2 * tasks))
@@ -145,19 +158,34 @@ class ParquetEvents:
 
     def _files(self) -> DataFrame:
         """A row a file: its path, and the values of the partition columns."""
-        options = {"pathGlobFilter": "*.parquet", **dict(self.options)}
         if not self.isStreaming:
-            return self.sparkSession.read.format("binaryFile").options(**options).load(list(self.paths))
+            return self._there
         if len(self.paths) > 1:
             raise InvalidArgument("a stream of files has one path; use a pattern or recursiveFileLookup")
-        reader = self.sparkSession.readStream.format("binaryFile").options(**options)
-        return reader.schema(self._file_schema()).load(self.paths[0])
-
-    def _file_schema(self) -> StructType:
-        """Of the source of files; a stream has to be told, partition columns included."""
+        # A stream has to be told the columns, those of the path included.
         base = [StructField(name, type_) for name, type_ in _FILE_COLUMNS.items()]
-        found = self.sparkSession.read.format("binaryFile").options(pathGlobFilter="*.parquet").load(self.paths[0])
-        return StructType(base + [f for f in found.schema.fields if f.name not in _FILE_COLUMNS])
+        schema = StructType(base + [f for f in self._there.schema.fields if f.name not in _FILE_COLUMNS])
+        reader = self.sparkSession.readStream.format("binaryFile").options(**self._file_options)
+        return reader.schema(schema).load(self.paths[0])
+
+    @property
+    def _file_options(self) -> dict[str, str]:
+        return {"pathGlobFilter": "*.parquet", **dict(self.options)}
+
+    @cached_property
+    def _there(self) -> DataFrame:
+        """The files that are there now, a row each."""
+        return self.sparkSession.read.format("binaryFile").options(**self._file_options).load(list(self.paths))
+
+    @cached_property
+    def _uris(self) -> Any:
+        """Their names, in the JVM: there may be many."""
+        return self._there._jdf.inputFiles()
+
+    @property
+    def _in_path(self) -> list[str]:
+        """Partition columns."""
+        return [name for name in self._there.columns if name not in _FILE_COLUMNS]
 
 
 @dataclass(frozen=True)
