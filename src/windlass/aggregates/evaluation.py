@@ -112,7 +112,15 @@ def events_of(m: Monoid, columns: Sequence[Column], n: int) -> Events:
     """Columns as kernels take them. Interpreted functions get Python numbers: they have no surprises of fixed width."""
     valid = all_valid(columns)
     mask = valid if valid is not None else np.ones(n if m.nullable else 0, np.bool_)
-    return tuple(c.values if m.is_compiled else c.values.astype(OBJECT) for c in columns), mask, n
+    return tuple(read_only(c.values) if m.is_compiled else c.values.astype(OBJECT) for c in columns), mask, n
+
+
+def read_only(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A view that cannot be written to, as arrays of Arrow's cannot. To the compiler that is another type, and kernels
+    would be compiled for both."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def empty_answers(m: Monoid, n: int) -> Answers:

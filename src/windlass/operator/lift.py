@@ -9,7 +9,7 @@ import numpy as np
 
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
-from windlass.aggregates.evaluation import Events
+from windlass.aggregates.evaluation import Events, read_only
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.operator.tuples import Tuples
 from windlass.slicing import program as programs
@@ -73,7 +73,7 @@ class Lift:
     def no_events(self) -> Events:
         compiled = self.monoid.is_compiled
         columns = tuple(np.empty(0, t.dtype if compiled else object) for t in self.monoid.inputs)
-        return columns, np.empty(0, np.bool_), 0
+        return tuple(map(read_only, columns)), np.empty(0, np.bool_), 0
 
     @cached_property
     def no_answers(self) -> Columns:
@@ -89,7 +89,7 @@ class Lift:
         columns = tuple(tuples.columns[name or ""] for name in self.aggregate.columns)
         if not self.monoid.is_compiled and self.monoid.gather is None:
             columns = tuple(values.astype(object) for values in columns)
-        return columns, np.empty(0, np.bool_) if counts is None else counts, len(tuples)
+        return tuple(map(read_only, columns)), np.empty(0, np.bool_) if counts is None else counts, len(tuples)
 
     @property
     def nbytes(self) -> int:
