@@ -15,6 +15,8 @@ from windlass.wheel.ticks import Clock
 
 Array = np.ndarray[Any, Any]
 
+_BLOCK = 1 << 16
+
 
 class Complete(NamedTuple):
     """One window that is complete."""
@@ -71,7 +73,7 @@ class Due:
         assert self._monoid is not None
         ends = batch.starts + batch.ends if isinstance(batch.ends, int) else batch.ends
         columns = {
-            "window": pa.repeat(batch.label, n),
+            "window": _repeated(batch.label, n),
             "start": self._clock.to_arrow(batch.starts),
             "end": self._clock.to_arrow(ends),
             self._name: finish(self._monoid, batch.answers),
@@ -81,6 +83,14 @@ class Due:
     def __repr__(self) -> str:
         late = f", {len(self.late)} late events" if len(self.late) else ""
         return f"<Due: {len(self)} windows{late}>"
+
+
+def _repeated(label: str, n: int) -> pa.ChunkedArray:
+    """A label n times: one block of it, again and again, as writing it out for each window takes longer than the
+    window."""
+    block = pa.repeat(label, min(n, _BLOCK))
+    whole, rest = divmod(n, _BLOCK)
+    return pa.chunked_array([block] * whole + [block[:rest]] * (rest > 0), pa.string())
 
 
 def _joined(batches: list[Batch]) -> list[Batch]:
