@@ -92,8 +92,8 @@ def set_bit(bits: Any, cell: Any) -> Any:
 
 
 def any_set(bits: Any, first: Any, last: Any) -> Any:
-    """Whether one of the cells first … last - 1 has seen an event. Few branches: a short range is asked about often, and
-    nobody could guess."""
+    """Whether one of the cells first … last - 1 has seen an event. Few branches: short ranges are asked about often,
+    and no processor guesses them."""
     if first >= last:
         return False
     byte, end = first >> 3, (last - 1) >> 3

@@ -232,7 +232,7 @@ class Window:
         if self.length % self.step or self.length == self.step or last - first < blocks.WORTH * self.length:
             return 0
         out = self._follow(m, state, key, keyed, first, False, no_pieces(m), into)
-        rest = _behind(*into, out)
+        rest = _behind(into[0], into[1], out)
         out += blocks.slide(m, state, key, keyed, first, last, self.step, self.length, rest)
         # What the last window holds is in the slots: it is read once more, and comes out no more.
         self.keys[key] = self._new_key(m, last - self.length, max(self.covered, last - self.length + 1))
