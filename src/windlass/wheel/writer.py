@@ -67,8 +67,9 @@ def freezing(m: Monoid) -> tuple[Function, Function]:
         last = first + (to - header[WATERMARK]) * width
         cell = first
         while cell < last:
-            whole = cell & 7 == 0 and cell + 8 <= last
-            until, byte = (cell + 8, bits[cell >> 3]) if whole else (cell + 1, bits[cell >> 3] | 256)
+            until, byte = cell + 1, 1  # not all of a byte: as if some had been set
+            if cell & 7 == 0 and cell + 8 <= last:
+                until, byte = cell + 8, bits[cell >> 3]
             if byte == 0:
                 for i in range(cell, until):
                     store(columns, i, identity())
