@@ -129,7 +129,7 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
         slots: Any, width: Any, unpacked: Any, desk: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any
     ) -> Any:
         columns, prefix, bits, totals, some = slots
-        offsets, program = parts(desk)[3:]
+        offsets, program = parts(desk)[2:]
         for j in range(n):
             if j + EARLY < n:
                 bring_rows(slots, program, offsets[j + EARLY], width)
@@ -184,7 +184,7 @@ def run_keys_kernel(m: Monoid) -> Function:
 
     def run(slots: Any, width: Any, desk: Any, accs: Any, answers: Any, full: Any) -> Any:
         columns, prefix, bits, totals, some = slots
-        offsets, program = parts(desk)[3:]
+        offsets, program = parts(desk)[2:]
         at, n = offsets[0], min(len(full), width)
         for key in range(n):
             store(accs, key, identity())
