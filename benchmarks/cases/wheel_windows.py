@@ -3,9 +3,9 @@ goes.
 
 Sums over sliding windows with a ratio of 3 (15s/5s … 30m/10m) and of 180 to 300 (3m/1s … 1h/12s). The watermark moves
 every 100 events; it follows the latest time by as much as events are delayed. Inverses are off, as in the paper. In
-bulk: one call of `ingest` for the stream, and the table of its windows. Processor time. The streams are generated to the
-paper's figures; the real samples are short, and Citi Bike's has an event in 79 seconds, so it is ticks and windows that
-are measured there."""
+bulk: one call of `ingest` for the stream, and the table of its windows. Processor time. The streams are generated to
+the paper's figures. The real samples are short, and Citi Bike's has an event in 79 seconds: it is ticks and windows
+that are measured there."""
 
 from __future__ import annotations
 
