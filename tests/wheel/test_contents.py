@@ -163,6 +163,46 @@ def test_the_newest_version_of_a_slot_counts(tmp_path: Path) -> None:
     assert again.query(3, 5) == 51
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_what_is_rolled_up_follows_a_correction(tmp_path: Path, merged: bool, monkeypatch: Any) -> None:
+    """Levels above, totals, and quiet times that it falls into; also once files were put together."""
+    monkeypatch.setattr(files, "RUN", 2)
+    w, events = wheel(), [(1, 3), (2, 64), (3, 9000), (4, 9130)]
+    w.insert_many(*zip(*events, strict=True))
+    w.advance_to(9140)
+    w.save(tmp_path)
+    directory = Directory(tmp_path)
+    corrected = dict([(64, 50), (2, 7), (5000, 9), (9130, 60)][: None if merged else 2])
+    for number, (slot, value) in enumerate(corrected.items(), 1):
+        directory.commit(number, {0: pa.table({"slot": [slot], "version": [number], "0_sum": [value]})}, None)
+    assert merged == any(f.name.startswith("merged-") for f in (tmp_path / "manifests").iterdir())
+    now = {slot: value for value, slot in events} | corrected
+    model = model_of([(value, slot) for slot, value in now.items()], 9140)
+    again = Wheel.open(tmp_path, agg.sum())
+    check(again, model, [(0, 600), (60, 120), (0, 60), (0, 9140), (4800, 5400), (9000, 9120), (9060, 9200), (1, 9139)])
+    assert again.landmark() == model.query(0, 9140)
+
+
+def test_a_correction_that_would_leave_sums_out_of_date_is_refused(tmp_path: Path) -> None:
+    row = {"version": [1], "0_sum": [50]}
+    for name, options in (("all", {}), ("some", {"retention": {1: 20}})):
+        w = wheel(**options)
+        w.insert_many([1, 2], [3, 64])
+        w.advance_to(200)
+        w.save(tmp_path / name)
+    directory = Directory(tmp_path / "all")
+    for slots, why in (
+        ({0: pa.table({"slot": [64], **row}), 1: pa.table({"slot": [6], **row})}, "level 1 come without a state"),
+        ({0: pa.table({"slot": [200], **row})}, "ticks 0 to 200"),
+        ({0: pa.table({"slot": [-1], **row})}, "ticks 0 to 200"),
+    ):
+        with pytest.raises(InvalidArgument, match=why):
+            directory.commit(1, slots, None)
+    with pytest.raises(InvalidArgument, match="no longer keeps"):
+        Directory(tmp_path / "some").commit(1, {0: pa.table({"slot": [190], **row})}, None)
+    assert Wheel.open(tmp_path / "all", agg.sum()).landmark() == 3
+
+
 def test_damage_is_found(tmp_path: Path) -> None:
     w = wheel()
     w.insert_many([1, 2], [3, 4])

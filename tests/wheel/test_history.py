@@ -233,3 +233,24 @@ def test_damage_and_mistakes(tmp_path: Path) -> None:
         History(tmp_path / "h")
     with pytest.raises(CorruptSnapshot, match="no history"):
         History(tmp_path / "nowhere")
+
+
+def test_a_wheel_that_was_handed_out_is_of_one_watermark(tmp_path: Path) -> None:
+    """It moves along as a whole, or stays as it was where another took its place."""
+    job = Job(tmp_path)
+    job.step([{"ts": 105, "k": "a", "x": 1}, {"ts": 113, "k": "b", "x": 2}], 120)
+    history = History(tmp_path)
+    held = history.wheel("sum(x)")
+
+    def told() -> Any:
+        return int(held.watermark), held.landmark(), held.query(100, 110), held.query(0, 1000)
+
+    assert told() == (120, 3, 1, 3)
+    job.step([{"ts": 106, "k": "a", "x": 10}, {"ts": 125, "k": "a", "x": 4}], 130)
+    assert told() == (120, 3, 1, 3), "until it is refreshed"
+    assert history.refresh() and history.wheel("sum(x)") is held
+    assert told() == (130, 17, 11, 17)
+    job.step([{"ts": 5, "k": "a", "x": 100}, {"ts": 135, "k": "a", "x": 8}], 140)  # before all that there was
+    assert history.refresh() and history.wheel("sum(x)") is not held
+    assert told() == (130, 17, 11, 17)
+    assert history.wheel("sum(x)").landmark() == 125

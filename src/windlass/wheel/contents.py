@@ -83,6 +83,22 @@ def contents(w: Wheel, since: tuple[int, ...] | None = None) -> Contents:
     )
 
 
+def rolled_up(w: Wheel, cells: Cells, start: int, upto: int) -> tuple[tuple[Cells, ...], Cells]:
+    """The cells of all levels, and the totals, that those of the lowest come to."""
+    m, sizes = w._bound, [level.ticks for level in w.levels]
+    cells = cells.where(cells.slots < upto)
+    levels, totals = [], []
+    for l, size in enumerate(sizes):
+        rolled = combined(m, [cells._replace(slots=cells.slots // size)])
+        whole = rolled.where(rolled.slots < upto // size)
+        levels.append(whole)
+        is_last = l + 1 == len(sizes)
+        first = start // size if is_last else max(upto // sizes[l + 1] * (sizes[l + 1] // size), start // size)
+        rotation = whole.where(whole.slots >= first)
+        totals.append(rotation._replace(slots=np.full(len(rotation.slots), l, np.int64)))
+    return tuple(levels), combined(m, totals)
+
+
 def assemble(w: Wheel, c: Contents) -> None:
     """Put contents into a wheel that is bound and empty, and starts where they do."""
     m, slots = w._bound, w._slots

@@ -15,6 +15,8 @@ from windlass.wheel.ticks import Clock
 
 Array = np.ndarray[Any, Any]
 
+_BLOCK = 1 << 16
+
 
 class Complete(NamedTuple):
     """One window that is complete."""
@@ -58,7 +60,7 @@ class Due:
     @cached_property
     def table(self) -> pa.Table:
         """Columns (key,) window, start, end and the answer; by window, in the order of their ends."""
-        parts = [self._of(batch) for batch in _joined(self._batches)]
+        parts = [self._of(batches) for batches in _by_window(self._batches)]
         if parts:
             return pa.concat_tables(parts)
         value = self._monoid.result if self._monoid is not None else pa.null()
@@ -66,33 +68,55 @@ class Due:
         empty = {"window": pa.array([], pa.string()), "start": time, "end": time, self._name: pa.array([], value)}
         return pa.table({"key": pa.nulls(0), **empty} if self._keyed else empty)
 
-    def _of(self, batch: Batch) -> pa.Table:
-        n = len(batch.starts)
+    def _of(self, batches: list[Batch]) -> pa.Table:
+        """What batches of one window and key come to: over a sparse stream there are many small ones."""
         assert self._monoid is not None
-        ends = batch.starts + batch.ends if isinstance(batch.ends, int) else batch.ends
+        label, key, _, length, _ = batches[0]
+        starts = _joined([batch.starts for batch in batches], self._clock.tick)
+        if isinstance(length, int):
+            ends = starts + length * self._clock.tick
+        else:
+            ends = _joined([np.asarray(batch.ends) for batch in batches], self._clock.tick)
         columns = {
-            "window": pa.repeat(batch.label, n),
-            "start": self._clock.to_arrow(batch.starts),
-            "end": self._clock.to_arrow(ends),
-            self._name: finish(self._monoid, batch.answers),
+            "window": _repeated(label, len(starts)),
+            "start": self._clock.times_to_arrow(starts),
+            "end": self._clock.times_to_arrow(ends),
+            self._name: finish(self._monoid, _answers(batches)),
         }
-        return pa.table({"key": pa.array([batch.key] * n), **columns} if self._keyed else columns)
+        return pa.table({"key": pa.array([key] * len(starts)), **columns} if self._keyed else columns)
 
     def __repr__(self) -> str:
         late = f", {len(self.late)} late events" if len(self.late) else ""
         return f"<Due: {len(self)} windows{late}>"
 
 
-def _joined(batches: list[Batch]) -> list[Batch]:
-    """One batch a window and key: over a sparse stream there are many small ones."""
+def _repeated(label: str, n: int) -> pa.ChunkedArray:
+    """A label n times: one block of it, again and again, as writing it out for each window takes longer than the
+    window."""
+    block = pa.repeat(label, min(n, _BLOCK))
+    whole, rest = divmod(n, _BLOCK)
+    return pa.chunked_array([block] * whole + [block[:rest]] * (rest > 0), pa.string())
+
+
+def _by_window(batches: list[Batch]) -> list[list[Batch]]:
     found: dict[Any, list[Batch]] = {}
     for batch in batches:
         found.setdefault((batch.label, batch.key), []).append(batch)
-    return [parts[0] if len(parts) == 1 else _concatenated(parts) for parts in found.values()]
+    return list(found.values())
 
 
-def _concatenated(parts: list[Batch]) -> Batch:
-    starts, lengths = np.concatenate([p.starts for p in parts]), parts[0].ends
-    ends = lengths if isinstance(lengths, int) else np.concatenate([np.asarray(p.ends) for p in parts])
-    columns = tuple(np.concatenate(c) for c in zip(*(p.answers[0] for p in parts), strict=True))
-    return parts[0]._replace(starts=starts, ends=ends, answers=(columns, np.concatenate([p.answers[1] for p in parts])))
+def _joined(ticks: list[Array], size: int) -> Array:
+    """All of them one after the other, as times."""
+    times = np.empty(sum(map(len, ticks)), np.int64)
+    at = 0
+    for part in ticks:
+        np.multiply(part, size, out=times[at : at + len(part)])
+        at += len(part)
+    return times
+
+
+def _answers(batches: list[Batch]) -> Any:
+    if len(batches) == 1:
+        return batches[0].answers
+    columns = tuple(np.concatenate(c) for c in zip(*(b.answers[0] for b in batches), strict=True))
+    return columns, np.concatenate([b.answers[1] for b in batches])

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _STEP = 1 << 16  # ticks that are rolled up at once
-_SPARSE = 64  # ticks an event to make room for, at most
+_SPARSE = 256  # ticks an event to make room for, at most
 
 
 class Engine(Readable):

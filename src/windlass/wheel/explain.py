@@ -80,8 +80,8 @@ def explain(
 ) -> Explanation:
     count = len(levels)
     wide = plans.widest(count)
-    plan, spare, stack = np.zeros(wide, np.int64), np.zeros(wide, np.int64), np.zeros((2 * count + 4, 3), np.int64)
-    plans.choose(header, gaps, start, end, options, plan, spare, stack)
+    plan, spare = np.zeros(wide, np.int64), np.zeros(wide, np.int64)
+    plans.choose(header, gaps, start, end, options, plan, spare)
     a, b = max(start, int(header[START])), min(end, int(header[WATERMARK]))
     cost = None if plan[COST] < 0 else int(plan[COST])
     kind = KINDS[int(plan[KIND])] if cost is not None else "no plan"
@@ -99,10 +99,10 @@ def costs(header: Array, gaps: Array, options: Array, start: int, end: int) -> d
     if a == header[START]:
         a = int(beginning(header))
         known = ASK if options[KEYED] else FULL
-    plan, stack = np.zeros(plans.widest(count), np.int64), np.zeros((2 * count + 4, 3), np.int64)
+    plan = np.zeros(plans.widest(count), np.int64)
     found = {}
     for kind in range(PREFIX, INVERSE + 1):
-        cost = int(make_plan(header, gaps, plan, kind, a, b, known, options, stack, -1))
+        cost = int(make_plan(header, gaps, plan, kind, a, b, known, options, -1))
         found[KINDS[kind]] = None if cost < 0 else cost
     return found
 

@@ -62,9 +62,15 @@ class Directory:
     def commit(
         self, number: int, slots: Mapping[int, pa.Table], state: pa.Table | None, form: Form = "parquet", **more: Any
     ) -> None:
-        """Write tables of slots, by level, and the state; then the manifest that makes them count."""
+        """Write tables of slots, by level, and the state; then the manifest that makes them count.
+
+        Without a state, the slots correct those of a wheel that was saved here. They are of the lowest level: the
+        levels above and the totals are derived from it when the wheel is opened.
+        """
         if form not in ("parquet", "arrow"):
             raise InvalidArgument(f"slots are saved as 'parquet' or 'arrow', not {form!r}")
+        if state is None:
+            self._check_correction(slots)
         for name in ("slots", "state", "manifests"):
             (self.path / name).mkdir(parents=True, exist_ok=True)
         files = []
@@ -75,19 +81,21 @@ class Directory:
         if state is not None:
             name = f"state/{number:08d}-{uuid.uuid4().hex}.arrow"
             kept = {"name": name, "checksum": self._write(name, state)}
-        write_json(
-            self.path / "manifests" / f"{number:08d}.json", {"number": number, "files": files, "state": kept, **more}
-        )
+        content = {"number": number, "files": files, "state": kept, "corrects": state is None and bool(files), **more}
+        write_json(self.path / "manifests" / f"{number:08d}.json", content)
         self.compact()
 
     def read(self, memory_map: bool = True) -> tuple[dict[int, pa.Table], pa.Table | None, dict[str, Any]]:
-        """The slots of all commits by level, each in its newest version; the newest state, and its manifest."""
+        """The slots of all commits by level, each in its newest version; the newest state, and its manifest, in which
+        `corrects` says whether any commit has slots that are in no state."""
         while True:
             names = self._names()
             try:
                 manifests = self._manifests(names)
                 tables, newest = self._tables(manifests, memory_map), _newest(manifests)
-                return tables, None if not newest else self._read(newest["state"], memory_map), newest
+                if not newest:
+                    return tables, None, newest
+                return tables, self._read(newest["state"], memory_map), newest | {"corrects": _corrects(manifests)}
             except FileNotFoundError as error:
                 if names == self._names():
                     raise CorruptSnapshot(f"{error.filename} is gone, and a manifest names it") from error
@@ -103,6 +111,29 @@ class Directory:
             self._sweep()
         except FileNotFoundError:  # another writer is at it
             return
+
+    def _check_correction(self, slots: Mapping[int, pa.Table]) -> None:
+        """Refuse what would leave sums behind that are out of date."""
+        whole = "bring all levels, and the state that belongs to them"
+        if any(level > 0 for level in slots):
+            raise InvalidArgument(
+                f"slots of level {max(slots)} come without a state. A correction is of level 0, from which the others "
+                f"are derived; or {whole}"
+            )
+        saved = _newest(self._manifests(self._names()))
+        if not slots or "watermark" not in saved:  # no wheel was saved here
+            return
+        if saved["oldest"][0] > saved["start"]:
+            raise InvalidArgument(
+                "slots come without a state, and the wheel that is saved here no longer keeps all slots of level 0, "
+                f"from which what is rolled up could be derived; {whole}"
+            )
+        numbers = slots[0]["slot"].to_numpy()
+        if len(numbers) and (numbers.min() < saved["start"] or numbers.max() >= saved["watermark"]):
+            raise InvalidArgument(
+                f"slots come without a state, and not all are of the past of the wheel that is saved here, ticks "
+                f"{saved['start']} to {saved['watermark']}; {whole}"
+            )
 
     # ------------------------------------------------------------------ manifests
 
@@ -139,7 +170,7 @@ class Directory:
         for level, table in self._tables(run, memory_map=False).items():
             name = f"slots/{level}-{last:08d}-{uuid.uuid4().hex}.{forms[-1]}"
             files.append({"name": name, "level": level, "rows": len(table), "checksum": self._write(name, table)})
-        content = {**(_newest(run) or {"state": None}), "number": last, "files": files}
+        content = {**(_newest(run) or {"state": None}), "number": last, "files": files, "corrects": _corrects(run)}
         # Merges of merges are named too if they are still there: deleting may have been interrupted.
         there = set(self._names())
         merges = {n for name, m in run.items() for n in (name, *m.get("merged", ())) if _is_merged(n) and n in there}
@@ -238,6 +269,10 @@ def _ranges(ranges: list[list[int]]) -> list[list[int]]:
 def _newest(manifests: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The last manifest with a state; empty if there is none."""
     return next((m for m in reversed(manifests.values()) if m["state"] is not None), {})
+
+
+def _corrects(manifests: dict[str, dict[str, Any]]) -> bool:
+    return any(m.get("corrects", False) for m in manifests.values())
 
 
 def _files(manifest: dict[str, Any]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.partials import unpacked
 from windlass.aggregates.values import to_arrow
 from windlass.errors import InvalidArgument, UnknownColumn
-from windlass.wheel.contents import Cells, Contents, assemble, combined
+from windlass.wheel.contents import Cells, Contents, assemble, combined, rolled_up
 from windlass.wheel.history_files import HistoryFiles, Kept, newest
 from windlass.wheel.revising import can_revise, revise
 from windlass.wheel.wheel import Wheel
@@ -140,7 +140,12 @@ class History:
     # ------------------------------------------------------------------ asking
 
     def wheel(self, aggregate: str | None = None) -> Wheel:
-        """The wheel of an aggregate, with all that can be asked of one."""
+        """The wheel of an aggregate, with all that can be asked of one.
+
+        It is a live view: until the next `refresh` it stays as it is, and then it either moves along to the new
+        watermark as a whole, or stays behind for good as it was, because another took its place. Its `watermark` says
+        which. One thread refreshes and asks; for a state that stays, open another `History`.
+        """
         a = self._chosen(aggregate)
         if a.output_name not in self._wheels:
             self._wheels[a.output_name] = self._made(a)
@@ -211,34 +216,14 @@ class History:
         begin: Any = start * kept.tick if plain else np.datetime64(start * kept.tick, "us")
         wheel = Wheel(a, begin, tick=kept.tick, keys=bool(self.key), unit="us")
         wheel._bind(kept.values(a))
-        m = wheel._bound
         cells = self._cells(wheel, table)
         cells = cells.where(cells.slots < upto)
-        levels, totals = [], []
-        sizes = [level.ticks for level in wheel.levels]
-        for l, size in enumerate(sizes):
-            rolled = combined(m, [cells._replace(slots=cells.slots // size)])
-            whole = rolled.where(rolled.slots < upto // size)
-            levels.append(whole)
-            last = l + 1 == len(sizes)
-            first = start // size if last else max(upto // sizes[l + 1] * (sizes[l + 1] // size), start // size)
-            rotation = whole.where(whole.slots >= first)
-            totals.append(rotation._replace(slots=np.full(len(rotation.slots), l, np.int64)))
-        oldest = tuple(start // size for size in sizes)
+        levels, totals = rolled_up(wheel, cells, start, upto)
+        oldest = tuple(start // level.ticks for level in wheel.levels)
         ahead = cells.where(np.zeros(len(cells.slots), np.bool_))
         first = int(cells.slots.min()) if len(cells.slots) else start
-        contents = Contents(
-            start,
-            upto,
-            first,
-            (),
-            oldest,
-            tuple(levels),
-            combined(m, totals),
-            ahead,
-            tuple(self._places) if self.key else None,
-        )
-        assemble(wheel, contents)
+        keys = tuple(self._places) if self.key else None
+        assemble(wheel, Contents(start, upto, first, (), oldest, levels, totals, ahead, keys))
         return wheel
 
     def _cells(self, wheel: Wheel, table: pa.Table) -> Cells:

@@ -69,7 +69,7 @@ def unpack_bits(words: Any, table: Any, bits: Any, dropped: Any, wanted: Any, no
 def find_packed(desk: Any, plans: Any, found: Any) -> Any:
     """Where in the plans are pieces of packed slots: (position in the program, level, from, to); gives how many there
     are."""
-    offsets, program = parts(desk)[3:]
+    offsets, program = parts(desk)[2:]
     n = 0
     for j in range(plans):
         for p in range(program[offsets[j] + PIECES]):
@@ -179,7 +179,7 @@ def copy_bits(packed: Any, dropped: Any, wanted: Any, bits: Any) -> Any:
 
 def unpack_pieces(m: Monoid, packed: tuple[Packed, ...], view: Any, desk: Array, plans: int) -> tuple[Any, Array]:
     """Unpack what the plans need, and write into them where it lies now."""
-    program = parts(desk)[4]
+    program = parts(desk)[3]
     found = np.empty((64 * plans, 4), np.int64)
     n = int(kernels()[2](desk, plans, found))
     if n == 0:

@@ -37,6 +37,7 @@ from windlass.wheel.slots import (
     OFFSET,
     PACKED,
     PREFIXED,
+    ROTATION,
     SHIFT,
     SIZE,
     START,
@@ -91,34 +92,59 @@ def add_piece(header: Any, gaps: Any, plan: Any, operation: Any, l: Any, low: An
     return last - first
 
 
-def cover(header: Any, gaps: Any, plan: Any, operation: Any, a: Any, b: Any, stack: Any, limit: Any) -> Any:
+def descend(header: Any, gaps: Any, plan: Any, operation: Any, l: Any, a: Any, n: Any, limit: Any) -> Any:
+    """Cover the ticks from a up to slot n of level l with slots of the levels below: each goes on where the one above
+    left off. One division a level, as slots of all of them end where slot n begins."""
+    slots, edge = 0, n * header[HEAD + l * STRIDE + SIZE]
+    while l > 0 and edge > a:
+        l -= 1
+        at = HEAD + l * STRIDE
+        size = header[at + SIZE]
+        n *= header[at + ROTATION]
+        if edge - a >= size:
+            low = max(-divided(-a, size), header[at + FROM])
+            if low < n:
+                slots += add_piece(header, gaps, plan, operation, l, low, n)
+                if slots > limit:
+                    return UNANSWERABLE
+                n, edge = low, low * size
+    return UNANSWERABLE if edge > a and edge > header[START] else slots
+
+
+def cover(header: Any, gaps: Any, plan: Any, operation: Any, a: Any, b: Any, limit: Any) -> Any:
     """The combined aggregation of ticks a … b - 1: writes its pieces, and gives the number of slots. Gives up above a
     limit."""
-    slots, depth = 0, 1
-    stack[0, 0], stack[0, 1], stack[0, 2] = header[LEVELS] - 1, a, b
-    while depth > 0:
-        depth -= 1
-        l, a, b = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-        while l >= 0 and b - a < header[HEAD + l * STRIDE + SIZE]:
-            l -= 1
-        if l < 0:
-            if b > header[START]:
-                return UNANSWERABLE
-            continue
-        size = header[HEAD + l * STRIDE + SIZE]
-        low, high = max(-divided(-a, size), header[HEAD + l * STRIDE + FROM]), divided(b, size)
+    l, low, high, size = header[LEVELS], 0, 0, 0
+    while low >= high and l > 0:
+        l -= 1
+        at = HEAD + l * STRIDE
+        size = header[at + SIZE]
+        if b - a >= size:
+            low, high = max(-divided(-a, size), header[at + FROM]), divided(b, size)
+    if low >= high:
+        return UNANSWERABLE if b > header[START] else 0
+    slots, edge = 0, a  # up to the edge all is covered; n: the number of the slot that begins there
+    n = low
+    while True:
         if high > low:
             slots += add_piece(header, gaps, plan, operation, l, low, high)
+            if edge < low * size:  # the left end; or slots that this level no longer retains
+                below = descend(header, gaps, plan, operation, l, edge, low, limit - slots)
+                if below < 0:
+                    return UNANSWERABLE
+                slots += below
             if slots > limit:
                 return UNANSWERABLE
-            if high * size < b:
-                stack[depth, 0], stack[depth, 1], stack[depth, 2] = l - 1, high * size, b
-                depth += 1
-            b = low * size
-        if b > a:
-            stack[depth, 0], stack[depth, 1], stack[depth, 2] = l - 1, a, b
-            depth += 1
-    return slots
+            n, edge = high, high * size
+        if l == 0 or edge >= b:
+            return UNANSWERABLE if edge < b and b > header[START] else slots
+        l -= 1
+        at = HEAD + l * STRIDE
+        size = header[at + SIZE]
+        n *= header[at + ROTATION]
+        low, high = n, n
+        if b - edge >= size:
+            low, high = max(n, header[at + FROM]), divided(b, size)
 
 
 def level_of(header: Any, a: Any, b: Any, kind: Any) -> Any:
@@ -153,7 +179,7 @@ def plan_level(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any) -> 
     return 1
 
 
-def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, stack: Any, best: Any) -> Any:
+def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, best: Any) -> Any:
     """Combined: one cover. Inverse landmark: all, less a cover of what is before and one of what is after. `best`:
     the cost of another plan, or -1; one that costs more need not be finished."""
     cost, limit = -1, best if best >= 0 else MOST
@@ -170,16 +196,14 @@ def plan_covers(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, kn
             operation = ADD if kind == COMBINED else LOOK
         is_needed = kind == INVERSE if part < 2 else kind == COMBINED or known == ASK
         if is_needed and low < high:
-            slots = cover(header, gaps, plan, operation, low, high, stack, MOST if operation == LOOK else limit - cost)
+            slots = cover(header, gaps, plan, operation, low, high, MOST if operation == LOOK else limit - cost)
             if slots < 0:
                 return UNANSWERABLE
             cost += slots if operation != LOOK else 0
     return max(cost, 0)
 
 
-def make_plan(
-    header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, options: Any, stack: Any, best: Any
-) -> Any:
+def make_plan(header: Any, gaps: Any, plan: Any, kind: Any, a: Any, b: Any, known: Any, options: Any, best: Any) -> Any:
     """Write a plan of one kind for ticks a … b - 1 and give its cost; -1 if there is none."""
     plan[PIECES] = 0
     if kind in (PREFIX, SINGLE):
@@ -191,7 +215,7 @@ def make_plan(
         return header[LEVELS] - 1
     if kind == INVERSE and options[INVERTIBLE] == 0:
         return UNANSWERABLE
-    return plan_covers(header, gaps, plan, kind, a, b, known, stack, best)
+    return plan_covers(header, gaps, plan, kind, a, b, known, best)
 
 
 def beginning(header: Any) -> Any:
@@ -200,7 +224,7 @@ def beginning(header: Any) -> Any:
     return header[START] // top * top
 
 
-def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any, spare: Any, stack: Any) -> Any:
+def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any, spare: Any) -> Any:
     """Write the plan for the ticks start … end - 1; `spare` is room for another. A cost of -1: it cannot be
     answered."""
     a, b = max(start, header[START]), min(end, header[WATERMARK])
@@ -215,7 +239,9 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
     for kind in range(PREFIX, INVERSE + 1):
         if kind == INVERSE and hints and best >= 0 and header[WATERMARK] - header[START] > 2 * (b - a):
             break  # most is outside of the range: taking it off is seldom cheaper, and planning it takes time
-        cost = make_plan(header, gaps, spare, kind, a, b, known, options, stack, best)
+        if kind == INVERSE and a <= header[START] and b >= header[WATERMARK]:
+            break  # nothing is outside: it would be the landmark
+        cost = make_plan(header, gaps, spare, kind, a, b, known, options, best)
         if cost >= 0 and (best < 0 or cost < best):
             best = cost
             for k in range(HEADING, HEADING + 4 * spare[PIECES]):
@@ -229,18 +255,15 @@ def choose(header: Any, gaps: Any, start: Any, end: Any, options: Any, plan: Any
 
 
 class Desk:
-    """Room to plan in, in one array, which is quicker to hand over than five: options, a spare plan, a stack, then
-    the offsets of plans and the plans."""
+    """Room to plan in, in one array, which is quicker to hand over than four: options, a spare plan, the offsets
+    of plans and the plans."""
 
     def __init__(self, levels: int, options: list[int]) -> None:
-        self.wide = widest(levels)
-        depth = 3 * (2 * levels + 4)
-        self.stack = OPTIONS + 2 + self.wide
-        self.offsets = self.stack + depth
-        self.program = self.offsets + STRIP
-        self.words = np.zeros(self.program + max(4 * self.wide, STRIP * (HEADING + 8 * levels)), np.int64)
+        wide = widest(levels)
+        program = OPTIONS + 1 + wide + STRIP
+        self.words = np.zeros(program + max(4 * wide, STRIP * (HEADING + 8 * levels)), np.int64)
         self.words[:OPTIONS] = options
-        self.words[OPTIONS], self.words[OPTIONS + 1] = self.wide, depth
+        self.words[OPTIONS] = wide
 
     @property
     def options(self) -> Array:
@@ -248,25 +271,19 @@ class Desk:
 
 
 def parts(desk: Any) -> Any:
-    """Options, spare plan, stack, offsets and program of a desk."""
-    stack = OPTIONS + 2 + desk[OPTIONS]
-    offsets = stack + desk[OPTIONS + 1]
-    return (
-        desk[:OPTIONS],
-        desk[OPTIONS + 2 : stack],
-        desk[stack:offsets].reshape((-1, 3)),
-        desk[offsets : offsets + STRIP],
-        desk[offsets + STRIP :],
-    )
+    """Options, spare plan, offsets and program of a desk."""
+    offsets = OPTIONS + 1 + desk[OPTIONS]
+    program = offsets + STRIP
+    return desk[:OPTIONS], desk[OPTIONS + 1 : offsets], desk[offsets:program], desk[program:]
 
 
 def choose_many(header: Any, gaps: Any, starts: Any, ends: Any, i: Any, desk: Any) -> Any:
     """Plans for ranges i, i + 1, … one after the other, as many as fit; gives the first range that was not planned,
     or, as -1 - i, the first that cannot be answered."""
-    options, spare, stack, offsets, program = parts(desk)
+    options, spare, offsets, program = parts(desk)
     at, begin = 0, i
     while i < len(starts) and i - begin < STRIP and at + len(spare) <= len(program):
-        choose(header, gaps, starts[i], ends[i], options, program[at:], spare, stack)
+        choose(header, gaps, starts[i], ends[i], options, program[at:], spare)
         if program[at + COST] < 0:
             return -1 - i
         offsets[i - begin] = at

@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass.aggregates.evaluation import Function, answer
 from windlass.aggregates.monoid import Monoid
-from windlass.kernels import accessors
+from windlass.kernels import accessors, prefetcher
 from windlass.wheel.plans import (
     ASK,
     FULL,
@@ -33,6 +33,7 @@ from windlass.wheel.plans import (
 from windlass.wheel.slots import any_set, is_set
 
 ALL_KEYS = -1
+EARLY = 6  # plans: so much before a plan is run, its rows are asked for
 
 
 def scanning(m: Monoid) -> Function:
@@ -80,9 +81,20 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
     without keys."""
     combine, identity, scan, scan_key = m.combine, m.identity, scanning(m), strided(m)
     inverse: Any = m.inverse or combine
-    load, store = accessors(m.fields)
+    (_, store), bring = accessors(m.fields), prefetcher(len(m.fields))
     answer_at = answer(m)
     always = m.answers_empty
+
+    def bring_rows(slots: Any, program: Any, at: Any, width: Any) -> Any:
+        """Have the rows of a plan brought into the cache: over days they lie far apart, and waiting for them takes
+        longer than combining them."""
+        for p in range(program[at + PIECES]):
+            piece = at + HEADING + 4 * p
+            operation, first, last = program[piece], program[piece + 2], program[piece + 3]
+            if operation in (PREFIX_TO, MINUS_PREFIX):
+                bring(slots[1], (last - 1) * width)
+            else:
+                bring(slots[0], first * width)
 
     def fold(columns: Any, first: Any, last: Any, width: Any, keys: Any) -> Any:
         if not keyed:
@@ -117,8 +129,10 @@ def run_kernel(m: Monoid, keyed: bool, lowers: bool, packs: bool) -> Function:
         slots: Any, width: Any, unpacked: Any, desk: Any, n: Any, keys: Any, q: Any, answers: Any, full: Any
     ) -> Any:
         columns, prefix, bits, totals, some = slots
-        offsets, program = parts(desk)[3:]
+        offsets, program = parts(desk)[2:]
         for j in range(n):
+            if j + EARLY < n:
+                bring_rows(slots, program, offsets[j + EARLY], width)
             at = offsets[j]
             seen, asks = program[at + KNOWN] == FULL, program[at + KNOWN] == ASK
             acc = identity()
@@ -170,7 +184,7 @@ def run_keys_kernel(m: Monoid) -> Function:
 
     def run(slots: Any, width: Any, desk: Any, accs: Any, answers: Any, full: Any) -> Any:
         columns, prefix, bits, totals, some = slots
-        offsets, program = parts(desk)[3:]
+        offsets, program = parts(desk)[2:]
         at, n = offsets[0], min(len(full), width)
         for key in range(n):
             store(accs, key, identity())

@@ -36,11 +36,12 @@ from windlass.wheel.slots import (
     STRIDE,
     WATERMARK,
     WIDTH,
+    any_set,
     is_set,
     set_bit,
 )
 
-CUT = 1024  # ticks: a shorter quiet time is stored
+CUT = 4096  # ticks: a shorter quiet time is stored, as passing over one takes as long as many thousand slots
 
 
 def end_row(header: Any, l: Any) -> Any:
@@ -61,10 +62,15 @@ def summing(m: Monoid) -> tuple[Function, Function]:
         for key in range(width):
             total = l * width + key
             acc = load(totals, total)
-            for cell in range(first * width + key, last * width + key, width):
-                acc = combine(acc, load(columns, cell))
+            if width == 1:  # straight through memory
+                for cell in range(first, last):
+                    acc = combine(acc, load(columns, cell))
+                some[total] = some[total] or any_set(bits, first, last)
+            else:
+                for cell in range(first * width + key, last * width + key, width):
+                    acc = combine(acc, load(columns, cell))
             store(totals, total, acc)
-            cell = first * width + key
+            cell = first * width + key if width > 1 else last
             while not some[total] and cell < last * width:
                 some[total] = is_set(bits, cell)
                 cell += width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.errors import CorruptSnapshot, InvalidArgument
 from windlass.wheel import settings
-from windlass.wheel.contents import Cells, Contents, assemble, contents
+from windlass.wheel.contents import Cells, Contents, assemble, contents, rolled_up
 from windlass.wheel.files import Directory, Form, partials_from_arrow, partials_to_arrow
 from windlass.wheel.slots import NEXT
 
@@ -80,10 +81,20 @@ def restore(path: str | os.PathLike[str], aggregate: Aggregate, memory_map: bool
     keys = None if manifest["keys"] is None else tuple(manifest["keys"])
     gaps = tuple((a, b) for a, b in manifest["gaps"])
     start, watermark, first = (manifest[name] for name in ("start", "watermark", "first"))
-    assemble(w, Contents(start, watermark, first, gaps, tuple(manifest["oldest"]), levels, totals, ahead, keys))
+    c = Contents(start, watermark, first, gaps, tuple(manifest["oldest"]), levels, totals, ahead, keys)
+    assemble(w, _derived(w, c) if manifest["corrects"] else c)
     w.late = manifest["late"]
     w._saved[str(Path(path).resolve())] = manifest["number"], tuple(w._slots.get(l, NEXT) for l in range(len(w.levels)))
     return w
+
+
+def _derived(w: Wheel, c: Contents) -> Contents:
+    """The same, of which slots of the lowest level were corrected: what is rolled up is derived from these again."""
+    cells = c.levels[0]
+    levels, totals = rolled_up(w, cells, c.start, c.watermark)
+    gaps = tuple((a, b) for a, b in c.gaps if not ((cells.slots >= a) & (cells.slots < b)).any())
+    first = min(c.first, int(cells.slots.min())) if len(cells.slots) else c.first
+    return replace(c, first=first, gaps=gaps, levels=levels, totals=totals)
 
 
 def _table(m: Monoid, cells: Cells, keyed: bool, version: int) -> pa.Table:

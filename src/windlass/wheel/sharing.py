@@ -30,6 +30,8 @@ from windlass.slicing.cuts import pair, pairs
 from windlass.stores.recompute import Recompute
 from windlass.stores.subtract_on_evict import SubtractOnEvict
 from windlass.stores.two_stacks import TwoStacks
+from windlass.wheel.folding import folding
+from windlass.wheel.slots import WATERMARK, WIDTH
 from windlass.wheel.writer import head_row
 
 if TYPE_CHECKING:
@@ -84,8 +86,6 @@ def pays(windows: Sequence[Window], ticks: int) -> bool:
 
 def pieces(m: Monoid, state: Any, progressions: Array, key: int, keyed: bool, after: int, to: int) -> Pieces:
     """The slots of a key from tick `after` to `to`, folded between edges."""
-    from windlass.wheel.windows import folding
-
     stops = edges.between(progressions, after, to)
     if len(stops) == 0 or stops[-1] != to:
         stops = np.append(stops, to)
@@ -102,7 +102,6 @@ def no_pieces(m: Monoid) -> Pieces:
 
 def _pieces_kernel(m: Monoid, fold: Any) -> Any:
     _, store = accessors(m.fields)
-    from windlass.wheel.slots import WATERMARK, WIDTH
 
     def fold_pieces(state: Any, key: Any, after: Any, stops: Any, partials: Any, found: Any) -> Any:
         columns, bits, header = state[0], state[2], state[3]

@@ -145,5 +145,7 @@ class Clock:
 
     def to_arrow(self, ticks: Array) -> pa.Array:
         """Ticks as the times at which they begin."""
-        times = ticks * self.tick
+        return self.times_to_arrow(ticks * self.tick)
+
+    def times_to_arrow(self, times: Array) -> pa.Array:
         return to_arrow(times, None, pa.int64() if self.plain else pa.timestamp(self.unit, "UTC"))

@@ -33,8 +33,10 @@ from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors, state_accessors
 from windlass.slicing.cuts import pair
 from windlass.stores.rounds import wrap
+from windlass.wheel import blocks
+from windlass.wheel.folding import folding
 from windlass.wheel.sharing import Pieces, no_pieces, technique_for
-from windlass.wheel.slots import NEVER, WATERMARK, WIDTH, any_set, identities, is_set
+from windlass.wheel.slots import NEVER, WATERMARK, WIDTH, identities, is_set
 from windlass.wheel.writer import head_row
 from windlass.windows.window import Periodic
 
@@ -45,31 +47,6 @@ Array = np.ndarray[Any, Any]
 RANGE, SLIDE, PHASE, POSITION, LATEST, SOME, COVERED = range(7)
 BOOK = 7
 RARE = 16  # ticks without an event that are worth passing over
-
-
-def folding(m: Monoid, keyed: bool) -> Any:
-    """`fold(columns, bits, first, last, width, key)`: the slots of a key in rows first:last, and whether there was an
-    event."""
-    combine = m.combine
-    load, _ = accessors(m.fields)
-
-    def fold(columns: Any, bits: Any, first: Any, last: Any, width: Any, key: Any) -> Any:
-        step = width if keyed else 1
-        cell, end_cell = first * step + key, last * step
-        x = load(columns, cell)
-        some = is_set(bits, cell)
-        if last - first == 1:  # without a branch on what cannot be guessed
-            return x, some
-        for i in range(cell + step, end_cell, step):
-            x = combine(x, load(columns, i))
-        if not keyed:
-            return x, some or any_set(bits, cell, end_cell)
-        while not some and cell < end_cell:
-            some = is_set(bits, cell)
-            cell += step
-        return x, some
-
-    return fold
 
 
 def next_event(bits: Any, row: Any, tick: Any, to: Any, width: Any, key: Any) -> Any:
@@ -218,36 +195,63 @@ class Window:
 
     def _key(self, m: Monoid, key: int) -> tuple[Any, Array, Array, Any]:
         while len(self.keys) <= key:
-            store = self.kind(self.aggregate)
-            store._install(m, self.pairs)
-            book = np.zeros(BOOK, np.int64)
-            book[[RANGE, SLIDE, PHASE]] = self.length, self.step, self.phase
-            book[[POSITION, LATEST, COVERED]] = self.position, -NEVER, self.covered
-            unfinished = identities(m, 1)
-            self.keys.append((store, np.zeros(self.pairs, np.int64), book, unfinished))
+            self.keys.append(self._new_key(m, self.position, self.covered))
         return self.keys[key]
+
+    def _new_key(self, m: Monoid, position: int, covered: int) -> tuple[Any, Array, Array, Any]:
+        store = self.kind(self.aggregate)
+        store._install(m, self.pairs)
+        book = np.zeros(BOOK, np.int64)
+        book[[RANGE, SLIDE, PHASE]] = self.length, self.step, self.phase
+        book[[POSITION, LATEST, COVERED]] = position, -NEVER, covered
+        return store, np.zeros(self.pairs, np.int64), book, identities(m, 1)
 
     def advance(
         self, m: Monoid, state: Any, key: int, keyed: bool, to: int, quiet: bool, shared: Pieces | None = None
     ) -> tuple[Array, Any] | None:
         """Follow it to a tick; begins and answers of the windows that are complete. `shared`: the slots until there, as
         pieces."""
-        store, tags, book, unfinished = self._key(m, key)
-        kind = self.kind
-        kernel = evaluation.kernel(
-            m,
-            lambda: slide_kernel(
-                m, kind.technique(m), len(kind.integers), len(kind.running), keyed, shared is not None
-            ),
-            *("wheel window", kind, keyed, shared is not None),
-        )
-        most = (to - int(book[POSITION])) // self.step + 2
+        most = (to - int(self._key(m, key)[2][POSITION])) // self.step + 2
         if quiet:
             most = min(most, self.length // self.step + 2)
         begins, answers = np.empty(most, np.int64), evaluation.empty_answers(m, most)
-        pieces = no_pieces(m) if shared is None else shared
-        out = int(kernel(state, store._state(), tags, book, unfinished, key, to, quiet, pieces, begins, answers))
+        out = 0
+        if not quiet and shared is None:
+            out = self._follow_blocks(m, state, key, keyed, to, (begins, answers))
+        rest = _behind(begins, answers, out)
+        out += self._follow(m, state, key, keyed, to, quiet, no_pieces(m) if shared is None else shared, rest)
         if out == 0:
             return None
         columns, defined = answers
         return begins[:out], (tuple(c[:out] for c in columns), defined[:out] if len(defined) else defined)
+
+    def _follow_blocks(self, m: Monoid, state: Any, key: int, keyed: bool, to: int, into: Any) -> int:
+        """Where many windows are complete, follow all but the last; gives how many came out."""
+        position = int(self._key(m, key)[2][POSITION])
+        first, last = (t - (t - self.phase) % self.step for t in (position + self.length + self.step - 1, to))
+        if self.length % self.step or self.length == self.step or last - first < blocks.WORTH * self.length:
+            return 0
+        out = self._follow(m, state, key, keyed, first, False, no_pieces(m), into)
+        rest = _behind(into[0], into[1], out)
+        out += blocks.slide(m, state, key, keyed, first, last, self.step, self.length, rest)
+        # What the last window holds is in the slots: it is read once more, and comes out no more.
+        self.keys[key] = self._new_key(m, last - self.length, max(self.covered, last - self.length + 1))
+        return out
+
+    def _follow(
+        self, m: Monoid, state: Any, key: int, keyed: bool, to: int, quiet: bool, pieces: Pieces, into: Any
+    ) -> int:
+        store, tags, book, unfinished = self._key(m, key)
+        kind, shared = self.kind, len(pieces[0]) > 0
+        kernel = evaluation.kernel(
+            m,
+            lambda: slide_kernel(m, kind.technique(m), len(kind.integers), len(kind.running), keyed, shared),
+            *("wheel window", kind, keyed, shared),
+        )
+        return int(kernel(state, store._state(), tags, book, unfinished, key, to, quiet, pieces, *into))
+
+
+def _behind(begins: Array, answers: Any, n: int) -> tuple[Array, Any]:
+    """Room for answers behind the first n."""
+    columns, defined = answers
+    return begins[n:], (tuple(c[n:] for c in columns), defined[n:] if len(defined) else defined)

@@ -65,8 +65,18 @@ def freezing(m: Monoid) -> tuple[Function, Function]:
         width = header[WIDTH]
         first = head_row(header) * width
         last = first + (to - header[WATERMARK]) * width
-        for cell in range(first, last):  # moves and no branch, which would be guessed wrong wherever events are rare
-            store(columns, cell, choose(is_set(bits, cell), load(columns, cell), identity()))
+        cell = first
+        while cell < last:
+            until, byte = cell + 1, 1  # not all of a byte: as if some had been set
+            if cell & 7 == 0 and cell + 8 <= last:
+                until, byte = cell + 8, bits[cell >> 3]
+            if byte == 0:
+                for i in range(cell, until):
+                    store(columns, i, identity())
+            elif byte != 255:
+                for i in range(cell, until):  # moves and no branch, which would be guessed wrong
+                    store(columns, i, choose(is_set(bits, i), load(columns, i), identity()))
+            cell = until
         header[HEAD + COUNT] += to - header[WATERMARK]
         header[HEAD + NEXT] = to
         header[WATERMARK] = to
