@@ -17,7 +17,7 @@ import numpy as np
 from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.monoid import Monoid
 from windlass.stores.fiba.answering import answering
-from windlass.stores.fiba.changing import changing, machine_code
+from windlass.stores.fiba.changing import changing, machine_code, quick
 from windlass.stores.fiba.deep import plan_deep
 from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
@@ -165,33 +165,18 @@ def stream_kernel(m: Monoid) -> Any:
 
 
 class Scratch:
-    """Room for a chunk, kept from chunk to chunk: long enough for the worst there can be. What is not used of it is
-    never touched, and so takes no memory."""
+    """Room for a chunk, kept from chunk to chunk until the tree gets other arrays: long enough for the worst there can
+    be. What is not used of it is never touched, and so takes no memory."""
 
     def __init__(self, store: BTree, chunk: int, zone: int) -> None:
-        self.capacity, self.chunk, self.zone, self.monoid = store.capacity, chunk, zone, store._bound
+        self.chunk, self.zone = chunk, zone
         length, leaves, gathered = max(chunk + 1, 1 << DIGITS), zone + 2 * chunk + 3, chunk + 2 * store.min_arity
         pieces = store.rows + store.capacity
         self.told = np.array([0, 0, 0, 0, length, zone, leaves, pieces, gathered, 0], np.int64)
         words = 9 * length + 3 * gathered + 2 * zone + 7 * leaves + pieces + 2 * store.rows + 2
         self.arena = np.empty(words, np.int64)
-        self.suffixes, self.leaves = self.monoid.allocate(zone), self.monoid.allocate(0)
-        self.kernel = store._kernel(stream_kernel)
-
-    def serves(self, store: BTree, chunk: int, zone: int) -> bool:
-        return (
-            chunk <= self.chunk
-            and zone <= self.zone
-            and store._capacity == self.capacity
-            and store._monoid is self.monoid
-        )
-
-    def partials(self) -> Any:
-        """Room for the suffixes of the zone, and for the leaves and what is above them."""
-        nodes = 2 << max(0, int(self.told[LEAVES]) - 1).bit_length()
-        if nodes > len(self.leaves[0]):
-            self.leaves = self.monoid.allocate(nodes)
-        return self.suffixes, self.leaves
+        nodes, allocate = 2 << (leaves - 1).bit_length(), store._bound.allocate
+        self.partials = allocate(zone), allocate(nodes)  # suffixes of the zone; leaves, and what is above them
 
 
 def stream_through(
@@ -205,34 +190,31 @@ def stream_through(
 ) -> None:
     """Run events through a store's window of so many times, or of a span (the other is 0); with answers over the last
     part of the window, too."""
-    newest = LEAST
-    if span or lasts:
-        youngest = store.youngest()
-        newest = LEAST if youngest is None else youngest
-    if len(times):
-        if window and len(store) > window:
-            store._evict_through(int(store.times()[len(store) - window - 1]))
-        elif span and newest >= LEAST + span:
-            store._evict_through(newest - span)
+    total = len(times)
+    if total and window and len(store) > window:
+        store._evict_through(int(store.times()[len(store) - window - 1]))
+    if window and not lasts:
+        _through_window(store, times, events, total, window, answers)
+        return
+    youngest = store.youngest()
+    newest = LEAST if youngest is None else youngest
+    if total and span and newest >= LEAST + span:
+        store._evict_through(newest - span)
     store._settle()
     # Parts are answered on the tree as it was: none of the chunk's own events may have gone.
-    begin, most = 0, min(CHUNK, window) if window >= _SMALL or (window and lasts) else CHUNK
-    while begin < len(times):
-        n = min(most, len(times) - begin)
-        size, zone, newest_then = len(store), 0, newest
+    begin, most = 0, min(CHUNK, window) if window else CHUNK
+    while begin < total:
+        n = min(most, total - begin)
+        size, zone, newest_then = len(store), 0, max(newest, int(times[begin : begin + n].max()))
         if window:
             zone = min(size, max(0, size + n - window))
-        if span or lasts:
-            newest_then = max(newest, int(times[begin : begin + n].max()))
-        if span and newest_then >= LEAST + span:
+        elif newest_then >= LEAST + span:
             zone = machine_code(older_step)(store._tree, newest_then - span)
         if size + n > store.capacity:
             store._reserve(max(size + n, 2 * store.capacity))
-        missed = []
-        if lasts:
-            chunk, evicted = (begin, n), zone if window else 0
-            parts = enumerate(lasts)
-            missed = [part for part in parts if not _part(store, times, events, chunk, evicted, newest, part)]
+        chunk, evicted = (begin, n), zone if window else 0
+        parts = enumerate(lasts)
+        missed = [part for part in parts if not _part(store, times, events, chunk, evicted, newest, part)]
         if missed and n > 1:  # of times that may go: event by event
             most = 1
             continue
@@ -245,16 +227,44 @@ def stream_through(
         store._shrink()
 
 
+def _through_window(
+    store: BTree, times: Times, events: Events, total: int, window: int, answers: Answers
+) -> None:
+    """The same for a window of so many times without parts. A chunk's events take little longer than what Python does
+    for it, so it does nothing here that could be left out."""
+    store._settle()
+    begin, most = 0, window if _SMALL <= window < CHUNK else CHUNK
+    while begin < total:
+        n = total - begin if total - begin < most else most
+        size = len(store)
+        if size + n > store._capacity:
+            store._reserve(max(size + n, 2 * store._capacity))
+        zone = min(size, max(0, size + n - window))
+        _chunk(store, times, events, (begin, n, window, 0, LEAST), zone, answers)
+        begin += n
+
+
 def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers) -> None:
-    begin, n = what[:2]
-    scratch = _scratch(store, 0, n, zone)
-    scratch.told[ZONE] = zone
-    arena, told = scratch.arena, scratch.told
-    count = machine_code(plan_step)(store._tree, times, *what, arena, told)
+    scratch = _scratch(store, 0, what[1], zone)
+    arena, told, tree = scratch.arena, scratch.told, store._tree
+    told[ZONE] = zone
+    known = store._quick.get(stream_kernel)
+    plan_it = machine_code(plan_step) if known is None else store._quick[plan_step]
+    count = plan_it(tree, times, *what, arena, told)
     if count < 0:
-        count = machine_code(deep_step)(store._tree, times, *what, arena, told)
-    arguments = events, begin, n, arena, told, scratch.partials(), answers, count
-    store._run(scratch.kernel, store._state(), arguments, bulk=True)
+        count = machine_code(deep_step)(tree, times, *what, arena, told)
+    arguments = events, what[0], what[1], arena, told, scratch.partials, answers, count
+    if known is None:
+        kernel = store._kernel(stream_kernel)
+        store._run(kernel, store._state(), arguments, bulk=True)
+        if store._bound.is_compiled:
+            store._quick[plan_step], store._quick[stream_kernel] = quick(machine_code(plan_step)), quick(kernel)
+        return
+    try:
+        known(store._state(), *arguments)
+    except Exception as error:
+        store._stopped.append(f"{type(error).__name__}: {error}")
+        raise
 
 
 def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:
@@ -262,7 +272,7 @@ def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:
     while len(store._scratch) <= number:
         store._scratch.append(Scratch(store, CHUNK, CHUNK))
     scratch: Scratch = store._scratch[number]
-    if not scratch.serves(store, n, zone):
+    if n > scratch.chunk or zone > scratch.zone:
         scratch = store._scratch[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
     return scratch
 
@@ -284,9 +294,9 @@ def _part(
         found = machine_code(part_step)(store._tree, times, *chunk, evicted, last, newest, scratch.arena, scratch.told)
         if found <= 0:
             break
-        zone = 4 * len(scratch.suffixes[0])
+        zone = 4 * scratch.zone
     if found < 0:
         return False
-    arguments = events, *chunk, scratch.arena, scratch.told, scratch.partials(), answers
+    arguments = events, *chunk, scratch.arena, scratch.told, scratch.partials, answers
     store._run(store._kernel(part_kernel), store._state(), arguments, bulk=True, writes=False)
     return True
