@@ -212,10 +212,11 @@ class BTree(Memory):
         events, arrow = self._read(values)
         _check_lengths(ts, events)
         answers = self._answers(events[2])
+        if not parts:
+            stream_through(self, ts, events, size, length, answers)
+            return self._present(answers, arrow)
         lasts = [(part, self._answers(events[2])) for part in parts]
         stream_through(self, ts, events, size, length, answers, lasts)
-        if not lasts:
-            return self._present(answers, arrow)
         return tuple(self._present(found, arrow) for found in (answers, *(found for _, found in lasts)))
 
     # ------------------------------------------------------------------ steps

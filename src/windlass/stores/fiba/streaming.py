@@ -21,13 +21,12 @@ from windlass.stores.fiba.changing import changing, machine_code, quick
 from windlass.stores.fiba.deep import plan_deep
 from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
-from windlass.stores.fiba.nodes import at, put
+from windlass.stores.fiba.nodes import SIZE, at, put
 from windlass.stores.fiba.repair import settle
 from windlass.stores.fiba.survey import (
     DEEP,
     DIGITS,
     EVICTED,
-    LEAVES,
     SURVIVORS,
     ZONE,
     enter_part,
@@ -77,9 +76,9 @@ def plan_step(
     """Plan a chunk and change the tree; returns how many nodes to repair, or -1 if the chunk is deep and nothing was
     done. The plan names slots and rows, whose partials are overwritten only after the answers."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
-    ascending = sort(times, begin, n, out[0], out[1], out[2])
+    ascending, strictly = sort(times, begin, n, out[0], out[1], out[2])
     node, i = enter_zone(tree, out[5], out[6], told[ZONE])
-    taken = plan(tree, times, begin, n, ascending, window, span, newest, out, node, i, items, new, True)
+    taken = plan(tree, times, begin, n, ascending, strictly, window, span, newest, out, node, i, items, new, True)
     told[DEEP] = taken < 0
     if taken < 0:
         return taken
@@ -101,7 +100,8 @@ def deep_step(
     if told[SURVIVORS] > 0:
         for k in range(told[SURVIVORS]):
             put(sorted_, k, at(times, at(out[0], k)))
-        take_in(tree, items, locate(tree, sorted_, told[SURVIVORS], items, new), gather)
+        taken = locate(tree, sorted_, told[SURVIVORS], False, items, new)
+        take_in(tree, items, taken, gather)
     return settle(tree, repairs)
 
 
@@ -112,7 +112,7 @@ def part_step(
     too short, -1 if up to `evicted` times may go that belong to the part."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
     zone, slots = out[5], out[6]
-    ascending = sort(times, begin, n, out[0], out[1], out[2])
+    ascending, strictly = sort(times, begin, n, out[0], out[1], out[2])
     newest_then = max(newest, at(times, at(out[0], n - 1)))
     first, until = LEAST, LEAST
     if newest >= LEAST + last:
@@ -126,7 +126,7 @@ def part_step(
     node, i, told[ZONE] = enter_part(tree, first, until, zone, slots)
     if told[ZONE] < 0:
         return 1
-    taken = plan(tree, times, begin, n, ascending, 0, last, newest, out, node, i, items, new, False)
+    taken = plan(tree, times, begin, n, ascending, strictly, 0, last, newest, out, node, i, items, new, False)
     told[DEEP] = taken < 0
     if taken < 0:
         plan_deep(tree, times, begin, n, 0, last, newest, out, more, node, i)
@@ -191,7 +191,7 @@ def stream_through(
     """Run events through a store's window of so many times, or of a span (the other is 0); with answers over the last
     part of the window, too."""
     total = len(times)
-    if total and window and len(store) > window:
+    if window and total and len(store) > window:
         store._evict_through(int(store.times()[len(store) - window - 1]))
     if window and not lasts:
         _through_window(store, times, events, total, window, answers)
@@ -227,41 +227,42 @@ def stream_through(
         store._shrink()
 
 
-def _through_window(
-    store: BTree, times: Times, events: Events, total: int, window: int, answers: Answers
-) -> None:
+def _through_window(store: BTree, times: Times, events: Events, total: int, window: int, answers: Answers) -> None:
     """The same for a window of so many times without parts. A chunk's events take little longer than what Python does
     for it, so it does nothing here that could be left out."""
-    store._settle()
-    begin, most = 0, window if _SMALL <= window < CHUNK else CHUNK
+    if not store._is_settled:
+        store._settle()
+    begin, most, head = 0, window if _SMALL <= window < CHUNK else CHUNK, store._head
     while begin < total:
         n = total - begin if total - begin < most else most
-        size = len(store)
+        size = head.item(SIZE)
         if size + n > store._capacity:
             store._reserve(max(size + n, 2 * store._capacity))
-        zone = min(size, max(0, size + n - window))
+        zone = min(size, size + n - window) if size + n > window else 0
         _chunk(store, times, events, (begin, n, window, 0, LEAST), zone, answers)
         begin += n
 
 
 def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers) -> None:
-    scratch = _scratch(store, 0, what[1], zone)
-    arena, told, tree = scratch.arena, scratch.told, store._tree
+    begin, n = what[:2]
+    scratch = _scratch(store, 0, n, zone)
+    arena, told, head, nodes = scratch.arena, scratch.told, store._head, store._nodes
+    tree, state = (head, nodes, store._free), (head, nodes, store._ring, store._aggregates)
     told[ZONE] = zone
     known = store._quick.get(stream_kernel)
     plan_it = machine_code(plan_step) if known is None else store._quick[plan_step]
     count = plan_it(tree, times, *what, arena, told)
     if count < 0:
         count = machine_code(deep_step)(tree, times, *what, arena, told)
-    arguments = events, what[0], what[1], arena, told, scratch.partials, answers, count
     if known is None:
         kernel = store._kernel(stream_kernel)
-        store._run(kernel, store._state(), arguments, bulk=True)
+        arguments = events, begin, n, arena, told, scratch.partials, answers, count
+        store._run(kernel, state, arguments, bulk=True)
         if store._bound.is_compiled:
             store._quick[plan_step], store._quick[stream_kernel] = quick(machine_code(plan_step)), quick(kernel)
         return
     try:
-        known(store._state(), *arguments)
+        known(state, events, begin, n, arena, told, scratch.partials, answers, count)
     except Exception as error:
         store._stopped.append(f"{type(error).__name__}: {error}")
         raise
@@ -269,11 +270,12 @@ def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, ans
 
 def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:
     """One for the window, and one for each part of it."""
-    while len(store._scratch) <= number:
-        store._scratch.append(Scratch(store, CHUNK, CHUNK))
-    scratch: Scratch = store._scratch[number]
+    kept = store._scratch
+    while len(kept) <= number:
+        kept.append(Scratch(store, CHUNK, CHUNK))
+    scratch: Scratch = kept[number]
     if n > scratch.chunk or zone > scratch.zone:
-        scratch = store._scratch[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
+        scratch = kept[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
     return scratch
 
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.kernels import unsigned
+from windlass.stores.fiba.insertion import is_ascending, new_items, run_of
 from windlass.stores.fiba.nodes import (
     ENTRIES,
-    FREE_SLOTS,
     LEFT,
     LEVEL,
     NONE,
@@ -50,14 +50,13 @@ DIGITS = 10  # bits
 
 
 def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) -> Any:
-    """Events begin … begin + n - 1 by time, stable: their places, in `order`. Sorted by digits, least first."""
-    ascending = True
-    for k in range(begin + 1, begin + n):
-        ascending &= at(times, k - 1) <= at(times, k)
+    """Events begin … begin + n - 1 by time, stable: their places, in `order`. Sorted by digits, least first. Returns
+    (whether they were sorted, whether strictly)."""
+    ascending, strictly = is_ascending(times, begin, n)
     for k in range(n):
         put(order, k, begin + k)
     if ascending:
-        return True
+        return True, strictly
     least = greatest = at(times, begin)
     for k in range(begin + 1, begin + n):
         least, greatest = min(least, at(times, k)), max(greatest, at(times, k))
@@ -70,7 +69,7 @@ def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) ->
     if flipped:
         for k in range(n):
             put(order, k, at(other, k))
-    return False
+    return False, False
 
 
 def _pass(times: Any, least: Any, shift: Any, given: Any, sorted_: Any, n: Any, counts: Any) -> Any:
@@ -152,6 +151,7 @@ def plan(
     begin: Any,
     n: Any,
     ascending: Any,
+    strictly: Any,
     window: Any,
     span: Any,
     newest: Any,
@@ -214,12 +214,17 @@ def plan(
         put(fronts, event - begin, fresh)  # whether it brings a new time
         before = t
         k += 1
-        if at_end and ascending and changes:
-            run = _append(tree, times, begin, k, n, leaf, owner, ops, fronts, items, new, taken)
-            if run > 0:
-                k += run
-                taken += run
-                last, before = at(order, k - 1), at(times, at(order, k - 1))
+        if fresh == 1 and ascending and k < n:  # up to the next entry, all that follow belong to the same leaf
+            limit = GREATEST if at_end else at(nodes, node + TIMES + i)
+            run = run_of(times, begin + k - 1, begin + n, strictly, at_end, limit) - 1
+            for j in range(run):
+                put(ops, k + j, leaf)
+            for j in range(run):
+                put(fronts, k + j, 1)
+            new_items(tree, times, begin + k, run, owner, items, taken, new, k)
+            k += run
+            taken += run
+            last, before = begin + k - 1, at(times, begin + k - 1)
     told[LEAVES] = new_leaf(starts, leaf, m)
     size, front = head[SIZE], 0
     if span == 0 and taken == n:  # every event brings a time: a loop that needs no state
@@ -267,43 +272,6 @@ def enter_part(tree: Any, first: Any, last: Any, zone: Any, slots: Any) -> Any:
             node = at(nodes, node + child_column + i)
             i = 0
     return node, i, n
-
-
-def _append(
-    tree: Any,
-    times: Any,
-    begin: Any,
-    k: Any,
-    n: Any,
-    leaf: Any,
-    owner: Any,
-    ops: Any,
-    fronts: Any,
-    items: Any,
-    new: Any,
-    taken: Any,
-) -> Any:
-    """The events from k on that go on behind the window, each later than the one before, in loops that do one thing
-    each: returns how many they are."""
-    head, nodes, free = tree
-    stop, room = k, head[FREE_SLOTS]
-    while stop < n and stop - k < room and at(times, begin + stop) > at(times, begin + stop - 1):
-        stop += 1
-    run = stop - k
-    for j in range(run):
-        put(ops, k + j, leaf)
-    for j in range(run):
-        put(fronts, k + j, 1)
-    for j in range(run):
-        put(items[0], taken + j, at(times, begin + k + j))
-    for j in range(run):
-        put(items[1], taken + j, at(free, room - 1 - j))
-    for j in range(run):
-        put(new, k + j, ~at(items[1], taken + j))
-    for j in range(run):
-        put(items[3], taken + j, owner)
-    head[FREE_SLOTS] = room - run
-    return run
 
 
 def new_leaf(starts: Any, leaf: Any, m: Any) -> Any:
