@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1024  # events
 _SMALL = 256  # below this, a chunk is longer than its window, and deep
+_FEW, _MANY = 4 * _SMALL, 4 * CHUNK  # times of windows of which a chunk is so much that shorter ones may be less deep
 
 
 def carve(arena: Any, told: Any) -> Any:
@@ -76,9 +77,9 @@ def plan_step(
     """Plan a chunk and change the tree; returns how many nodes to repair, or -1 if the chunk is deep and nothing was
     done. The plan names slots and rows, whose partials are overwritten only after the answers."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
-    ascending, strictly = sort(times, begin, n, out[0], out[1], out[2])
+    strictly = sort(times, begin, n, out[0], out[1], out[2])
     node, i = enter_zone(tree, out[5], out[6], told[ZONE])
-    taken = plan(tree, times, begin, n, ascending, strictly, window, span, newest, out, node, i, items, new, True)
+    taken = plan(tree, times, begin, n, strictly, window, span, newest, out, node, i, items, new, True)
     told[DEEP] = taken < 0
     if taken < 0:
         return taken
@@ -112,7 +113,7 @@ def part_step(
     too short, -1 if up to `evicted` times may go that belong to the part."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
     zone, slots = out[5], out[6]
-    ascending, strictly = sort(times, begin, n, out[0], out[1], out[2])
+    strictly = sort(times, begin, n, out[0], out[1], out[2])
     newest_then = max(newest, at(times, at(out[0], n - 1)))
     first, until = LEAST, LEAST
     if newest >= LEAST + last:
@@ -126,7 +127,7 @@ def part_step(
     node, i, told[ZONE] = enter_part(tree, first, until, zone, slots)
     if told[ZONE] < 0:
         return 1
-    taken = plan(tree, times, begin, n, ascending, strictly, 0, last, newest, out, node, i, items, new, False)
+    taken = plan(tree, times, begin, n, strictly, 0, last, newest, out, node, i, items, new, False)
     told[DEEP] = taken < 0
     if taken < 0:
         plan_deep(tree, times, begin, n, 0, last, newest, out, more, node, i)
@@ -239,11 +240,17 @@ def _through_window(store: BTree, times: Times, events: Events, total: int, wind
         if size + n > store._capacity:
             store._reserve(max(size + n, 2 * store._capacity))
         zone = min(size, size + n - window) if size + n > window else 0
-        _chunk(store, times, events, (begin, n, window, 0, LEAST), zone, answers)
-        begin += n
+        shorter = n > _SMALL and _FEW <= window <= _MANY  # if it is deep: with less of a zone it may not be
+        if _chunk(store, times, events, (begin, n, window, 0, LEAST), zone, answers, unless_deep=shorter):
+            begin += n
+        else:
+            most = _SMALL
 
 
-def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers) -> None:
+def _chunk(
+    store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers, unless_deep: bool = False
+) -> bool:
+    """Plan, answer and change. False if nothing was done, because the chunk is deep and should not be."""
     begin, n = what[:2]
     scratch = _scratch(store, 0, n, zone)
     arena, told, head, nodes = scratch.arena, scratch.told, store._head, store._nodes
@@ -253,6 +260,8 @@ def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, ans
     plan_it = machine_code(plan_step) if known is None else store._quick[plan_step]
     count = plan_it(tree, times, *what, arena, told)
     if count < 0:
+        if unless_deep:
+            return False
         count = machine_code(deep_step)(tree, times, *what, arena, told)
     if known is None:
         kernel = store._kernel(stream_kernel)
@@ -260,12 +269,13 @@ def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, ans
         store._run(kernel, state, arguments, bulk=True)
         if store._bound.is_compiled:
             store._quick[plan_step], store._quick[stream_kernel] = quick(machine_code(plan_step)), quick(kernel)
-        return
+        return True
     try:
         known(state, events, begin, n, arena, told, scratch.partials, answers, count)
     except Exception as error:
         store._stopped.append(f"{type(error).__name__}: {error}")
         raise
+    return True
 
 
 def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:

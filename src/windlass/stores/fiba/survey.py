@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.kernels import unsigned
-from windlass.stores.fiba.insertion import is_ascending, new_items, run_of
+from windlass.stores.fiba.insertion import is_ascending, new_items
 from windlass.stores.fiba.nodes import (
     ENTRIES,
     LEFT,
@@ -51,12 +51,12 @@ DIGITS = 10  # bits
 
 def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) -> Any:
     """Events begin … begin + n - 1 by time, stable: their places, in `order`. Sorted by digits, least first. Returns
-    (whether they were sorted, whether strictly)."""
+    whether they ascended strictly before."""
     ascending, strictly = is_ascending(times, begin, n)
     for k in range(n):
         put(order, k, begin + k)
     if ascending:
-        return True, strictly
+        return strictly
     least = greatest = at(times, begin)
     for k in range(begin + 1, begin + n):
         least, greatest = min(least, at(times, k)), max(greatest, at(times, k))
@@ -69,7 +69,7 @@ def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) ->
     if flipped:
         for k in range(n):
             put(order, k, at(other, k))
-    return False, False
+    return False
 
 
 def _pass(times: Any, least: Any, shift: Any, given: Any, sorted_: Any, n: Any, counts: Any) -> Any:
@@ -150,7 +150,6 @@ def plan(
     times: Any,
     begin: Any,
     n: Any,
-    ascending: Any,
     strictly: Any,
     window: Any,
     span: Any,
@@ -214,17 +213,20 @@ def plan(
         put(fronts, event - begin, fresh)  # whether it brings a new time
         before = t
         k += 1
-        if fresh == 1 and ascending and k < n:  # up to the next entry, all that follow belong to the same leaf
+        if fresh == 1 and k < n:  # up to the next entry, all that follow belong to the same leaf
             limit = GREATEST if at_end else at(nodes, node + TIMES + i)
-            run = run_of(times, begin + k - 1, begin + n, strictly, at_end, limit) - 1
+            if strictly and (at_end or at(times, begin + n - 1) < limit):
+                run = n - k
+            else:
+                run = _followers(times, order, k, n, at_end, limit)
             for j in range(run):
-                put(ops, k + j, leaf)
+                put(ops, event - begin + 1 + j, leaf)
             for j in range(run):
-                put(fronts, k + j, 1)
-            new_items(tree, times, begin + k, run, owner, items, taken, new, k)
+                put(fronts, event - begin + 1 + j, 1)
+            new_items(tree, times, event + 1, run, owner, items, taken, new, k)
             k += run
             taken += run
-            last, before = begin + k - 1, at(times, begin + k - 1)
+            last, before = event + run, at(times, event + run)
     told[LEAVES] = new_leaf(starts, leaf, m)
     size, front = head[SIZE], 0
     if span == 0 and taken == n:  # every event brings a time: a loop that needs no state
@@ -272,6 +274,18 @@ def enter_part(tree: Any, first: Any, last: Any, zone: Any, slots: Any) -> Any:
             node = at(nodes, node + child_column + i)
             i = 0
     return node, i, n
+
+
+def _followers(times: Any, order: Any, k: Any, n: Any, endless: Any, limit: Any) -> Any:
+    """How many of the sorted events from k on came right after the one before, are later, and before the limit, if
+    there is one."""
+    stop, event = k, at(order, k - 1) + 1
+    while stop < n and at(order, stop) == event and at(times, event) > at(times, event - 1):
+        if not endless and at(times, event) >= limit:
+            break
+        stop += 1
+        event += 1
+    return stop - k
 
 
 def new_leaf(starts: Any, leaf: Any, m: Any) -> Any:
