@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import Table
+from benchmarks.cases import Scale, Table
 from benchmarks.results import Row
 from windlass import agg
 from windlass.stores import ClassicBTree, FiBA
@@ -29,7 +29,7 @@ AGGREGATES: dict[str, Callable[[], Any]] = {
     "geomean": agg.geomean,
     "bloom": lambda: agg.bloom_filter(expected=400),  # 4096 bits
 }
-CPP = {"sum": "sum", "geomean": "geomean", "bloom": "bloom"}
+CPP_ROUNDS = {"sum": 1 << 23, "geomean": 1 << 23, "bloom": 1 << 18}
 
 
 def full(make: Callable[[], Any], aggregate: str, window: int, distance: int) -> Any:
@@ -80,6 +80,16 @@ def cpp_rate(driver: str, arguments: Callable[[int], list[str]], rounds: int, ti
         seconds.append(after.ru_utime - before.ru_utime)
     taken = seconds[1] - seconds[0]
     return (rounds - 1000) / taken if taken > 0.2 * seconds[0] else None
+
+
+def cpp_stream(scale: Scale, arity: int, aggregate: str, window: int, distance: int) -> float | None:
+    """Rounds a second of C++ FiBA: evict, insert at a distance, query."""
+
+    def arguments(n: int) -> list[str]:
+        return [f"bfinger{arity}", aggregate, str(window), str(distance), str(window + n)]
+
+    rounds = max(window, CPP_ROUNDS[aggregate])  # fewer could not be told from filling the window
+    return cpp_rate("ooo_benchmark_driver", arguments, scale.pick(rounds, 1 << 16))
 
 
 def row(case: str, series: str, x: int, rates: list[float], **more: Any) -> Row:

@@ -29,20 +29,22 @@ def run(scale: Scale) -> Iterator[Row]:
                 steps = max(3, scale.pick(1 << 20, 1 << 12) // max(size, 1024))
                 rates = [_steps(store, window, distance, size, steps) for _ in range(scale.pick(4, 2))]
                 yield fiba.row(_panel(distance), name, size, rates[1:])
-            cpp = [_cpp(window, distance, size, scale.pick(1 << 23, 1 << 16)) for _ in range(scale.pick(3, 1))]
-            known = [rate for rate in cpp if rate is not None]
-            if known:
-                yield fiba.row(_panel(distance), "C++ FiBA 8", size, known)
+            for arity in (4, 8):
+                rounds = scale.pick(1 << 23, 1 << 16)
+                cpp = [_cpp(arity, window, distance, size, rounds) for _ in range(scale.pick(3, 1))]
+                known = [rate for rate in cpp if rate is not None]
+                if known:
+                    yield fiba.row(_panel(distance), f"C++ FiBA {arity}", size, known)
 
 
 def _panel(distance: int) -> str:
     return "in order" if distance == 0 else f"at distance {distance}"
 
 
-def _cpp(window: int, distance: int, size: int, rounds: int) -> float | None:
+def _cpp(arity: int, window: int, distance: int, size: int, rounds: int) -> float | None:
     def arguments(n: int) -> list[str]:
         n += -n % size
-        return ["bfinger8", "sum", str(window), str(distance), str(size), str(window + n)]
+        return [f"bfinger{arity}", "sum", str(window), str(distance), str(size), str(window + n)]
 
     return fiba.cpp_rate("bulk_evict_insert_benchmark_driver", arguments, rounds)
 

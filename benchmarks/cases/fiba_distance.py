@@ -20,11 +20,12 @@ TITLE = "FiBA: throughput by out-of-order distance (FiBA Figure 11)"
 
 def run(scale: Scale) -> Iterator[Row]:
     for aggregate, exponent, rounds in scale.pick(
-        (("sum", 22, 1 << 18), ("geomean", 20, 1 << 16), ("bloom", 16, 1 << 14)),
+        (("sum", 22, 1 << 18), ("geomean", 22, 1 << 17), ("bloom", 20, 1 << 14)),
         (("sum", 14, 1 << 13),),
     ):
         window = 1 << exponent
-        distances = [0, *(1 << k for k in range(4, exponent - 1, 4))]
+        deepest = 12 if aggregate == "bloom" else exponent - 2
+        distances = [0, *(1 << k for k in range(4, deepest + 1, 4))]
         if exponent == 22:
             distances.append(1 << 20)
         for distance in distances:
@@ -53,8 +54,8 @@ def _race(scale: Scale, aggregate: str, window: int, distance: int, rounds: int)
             if repetition >= 0:
                 rates.setdefault(name, []).append(rounds / seconds)
             answers[name] = store.query()
-        for arity in (4, 8) if repetition >= 0 and aggregate == "sum" else ():
-            rate = _cpp(arity, aggregate, window, distance, scale.pick(1 << 23, 1 << 16))
+        for arity in (4, 8) if repetition >= 0 else ():
+            rate = fiba.cpp_stream(scale, arity, aggregate, window, distance)
             if rate is not None:
                 rates.setdefault(f"C++ FiBA {arity}", []).append(rate)
     first = next(iter(answers.values()))
@@ -64,13 +65,6 @@ def _race(scale: Scale, aggregate: str, window: int, distance: int, rounds: int)
             store.check_invariants()
     for name, found in rates.items():
         yield fiba.row(f"{aggregate}, one distance", name, distance, found, window=window)
-
-
-def _cpp(arity: int, aggregate: str, window: int, distance: int, rounds: int) -> float | None:
-    def arguments(n: int) -> list[str]:
-        return [f"bfinger{arity}", fiba.CPP[aggregate], str(window), str(distance), str(window + n)]
-
-    return fiba.cpp_rate("ooo_benchmark_driver", arguments, rounds)
 
 
 def _scattered(scale: Scale, window: int, distances: list[int], rounds: int) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """Window sharing (FiBA Figure 14): a big window and a small one over the same stream.
 
 `twin` keeps a tree for each; `shared` keeps one, and answers for the small window from it (`last=`). Events come at
-half the small window's distance from the youngest.
+half the small window's distance from the youngest. The C++ program asks its tree for a range.
 """
 
 from __future__ import annotations
@@ -45,8 +45,21 @@ def run(scale: Scale) -> Iterator[Row]:
                 if repetition:
                     for name, taken in seconds.items():
                         rates.setdefault(f"{name} {arity}", []).append(rounds / taken)
+        for arity in (4, 8, 16):
+            for name, how in (("shared", "range"), ("twin", "twin")):
+                found = [_cpp(arity, how, big, small, scale.pick(1 << 21, 1 << 15)) for _ in range(scale.pick(3, 1))]
+                known = [rate for rate in found if rate is not None]
+                if known:
+                    rates[f"C++ {name} {arity}"] = known
         for name, found in rates.items():
             yield fiba.row(f"sum, big window 2^{big.bit_length() - 1}", name, small, found)
+
+
+def _cpp(arity: int, how: str, big: int, small: int, rounds: int) -> float | None:
+    def arguments(n: int) -> list[str]:
+        return [f"bfinger{arity}", "sum", str(big), str(small), str(big + n), how]
+
+    return fiba.cpp_rate("shared_benchmark_driver", arguments, rounds)
 
 
 def _shared(store: Any, times: Any, values: Any, window: int, last: int) -> float:
@@ -63,7 +76,21 @@ def tables(rows: list[Row]) -> list[Table]:
 def findings(rows: list[Row]) -> list[str]:
     mine = {(r["series"], r["x"]): r["per_second"] for r in rows}
     ratios = [f"{mine['shared 16', x] / mine['twin 16', x]:.2f}" for x in sorted({x for _, x in mine})]
-    return [f"one tree over two, by the small window: {', '.join(ratios)}"]
+    return [f"one tree over two, by the small window: {', '.join(ratios)}", *_against_cpp(mine)]
+
+
+def _against_cpp(mine: dict[tuple[str, int], int]) -> list[str]:
+    """The best arity of each, where both ran."""
+    lines = []
+    for how in ("twin", "shared"):
+        ratios = []
+        for x in sorted({x for _, x in mine}):
+            ours = max(rate for (name, at), rate in mine.items() if at == x and name.startswith(how))
+            cpp = [rate for (name, at), rate in mine.items() if at == x and name.startswith(f"C++ {how}")]
+            ratios += [f"{ours / max(cpp):.2f}"] if cpp else []
+        if ratios:
+            lines.append(f"{how}: best here over best in C++, by the small window: {', '.join(ratios)}")
+    return lines
 
 
 def draw(rows: list[Row]) -> Any:

@@ -17,6 +17,7 @@ Events = tuple[Columns, np.ndarray[Any, Any], int]  # columns, validity (empty i
 Answers = tuple[Columns, np.ndarray[Any, Any]]  # result columns, and which rows have an answer
 
 _kernels: dict[Any, Function] = {}
+_NOT_ASKED = np.zeros(0, np.bool_)  # which rows have an answer, where all have
 
 
 def value_field(type_: ValueType) -> Field:
@@ -124,8 +125,8 @@ def read_only(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def empty_answers(m: Monoid, n: int) -> Answers:
-    columns = tuple(field.allocate(n) for field in m.result_fields)
-    return columns, np.zeros(n if m.defined is not None else 0, np.bool_)
+    columns = tuple([field.allocate(n) for field in m.result_fields])  # a list is sooner made than a generator
+    return columns, np.zeros(n, np.bool_) if m.defined is not None else _NOT_ASKED
 
 
 def finish(m: Monoid, answers: Answers) -> pa.Array:

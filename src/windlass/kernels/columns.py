@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,12 @@ class Field:
     def allocate(self, slots: int) -> np.ndarray[Any, Any]:
         """Room for that many, not initialised. More than a few pages come from Arrow's pool: it hands out pages that
         are already mapped, where fresh ones would be faulted in one by one while a kernel fills them."""
-        if self.dtype.kind == "O" or slots * self.nbytes <= 1 << 15:
-            return np.empty((slots, *self.shape), self.dtype)
+        if slots * self.nbytes <= 1 << 15 or self.dtype.kind == "O":
+            return np.empty((slots, *self.shape) if self.shape else slots, self.dtype)
         buffer = pa.allocate_buffer(slots * self.nbytes)
         return np.ndarray((slots, *self.shape), dtype=self.dtype, buffer=buffer)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return self.dtype.itemsize * math.prod(self.shape)
 

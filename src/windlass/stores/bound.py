@@ -242,11 +242,10 @@ class Bound(Layout):
             raise WrongType(f"an answer of {self.aggregate!r} does not fit {self._bound.result}: {error}") from error
 
     def _present(self, answers: Answers, arrow: bool) -> Any:
-        m = self._bound
         columns, defined = answers
         if arrow:
             return self._finish(answers)
-        if self._is_plain and (m.defined is None or bool(defined.all())):
+        if self._is_plain and (len(defined) == 0 or bool(defined.all())):
             return columns[0]
         return self._finish(answers).to_numpy(zero_copy_only=False)
 
@@ -263,6 +262,8 @@ def _one(item: Any, type_: ValueType, as_object: bool) -> np.ndarray[Any, Any]:
 
 
 def count_of(value: Any, what: str, least: int = 1) -> int:
+    if type(value) is int and least <= value <= MOST:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InvalidArgument(f"{what} must be an integer, got {value!r}")
     if value < least:

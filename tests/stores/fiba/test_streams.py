@@ -95,6 +95,41 @@ def test_long_streams_of_every_distance() -> None:
             assert found[k] == total, (most, k)
 
 
+@pytest.mark.parametrize("window", [300, 1024, 2000, 5000])
+@pytest.mark.parametrize("depth", [100, 700, 6000])
+def test_few_late_events_in_long_runs(window: int, depth: int) -> None:
+    """Runs between late events, chunks that are deep at one length and not at another, times that come twice; memory
+    is used again all the while."""
+    random = np.random.default_rng(window + depth)
+    tree, plain = FiBA(agg.sum(), min_arity=4), FiBA(agg.sum(), min_arity=4)
+    for begin in range(0, 9000, 3000):
+        times = begin + np.arange(3000) - np.where(random.random(3000) < 0.02, random.integers(0, depth, 3000), 0)
+        values = random.integers(-100, 100, len(times))
+        found = tree.stream(times, values, window=window)
+        tree.check_invariants()
+        for k in range(len(times)):
+            assert found[k] == plain.stream(times[k : k + 1], values[k : k + 1], window=window)[0], (begin, k)
+        assert list(tree) == list(plain)
+
+
+def test_runs_of_a_batch_between_times_of_the_tree() -> None:
+    random = np.random.default_rng(5)
+    for arity in (2, 4, 16):
+        tree, held = FiBA(agg.sum(), min_arity=arity), dict[int, int]()
+        for size in (1, 3, 40, 500, 40, 3000, 500, 3):
+            begin = int(random.integers(0, 20_000))
+            spread = np.sort(random.choice(20_000, size, replace=False))
+            for times in (spread, begin + np.arange(size), np.repeat(begin + 3 * np.arange(size), 2)):
+                values = random.integers(-100, 100, len(times))
+                tree.bulk_insert(times, values)
+                for t, v in zip(times.tolist(), values.tolist(), strict=True):
+                    held[t] = held.get(t, 0) + v
+                tree.check_invariants()
+                assert list(tree) == sorted(held) and tree.query() == sum(held.values())
+            tree.bulk_evict(begin // 2)
+            held = {t: v for t, v in held.items() if t >= begin // 2}
+
+
 def test_arrow_in_arrow_out_and_timestamps() -> None:
     times = pa.array([0, 60, 59, 400], pa.timestamp("s"))
     found = FiBA(agg.sum()).stream(times, pa.array([1, None, 3, 4]), span="5m")

@@ -16,7 +16,7 @@ from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors, compiled
 from windlass.stores.fiba import nodes
 from windlass.stores.fiba.eviction import evict, evict_up_to
-from windlass.stores.fiba.insertion import locate, take_in
+from windlass.stores.fiba.insertion import is_ascending, locate, take_in
 from windlass.stores.fiba.nodes import ARITY, SIZE, at, put
 from windlass.stores.fiba.ranges import folding, walk, whole
 from windlass.stores.fiba.repair import repairing, settle
@@ -45,11 +45,11 @@ def room_of(n: int, arity: int, rows: int) -> int:
 
 def insert_step(tree: Any, times: Any, arena: Any) -> Any:
     """Insert a batch in order; -1 if it is not, and then nothing was done."""
-    for k in range(1, len(times)):
-        if at(times, k) < at(times, k - 1):
-            return -1, 0
+    ascending, strictly = is_ascending(times, 0, len(times))
+    if not ascending:
+        return -1, 0
     items, gathered, slots, repairs = carve(arena, len(times), tree[0][ARITY])
-    take_in(tree, items, locate(tree, times, len(times), items, slots), gathered)
+    take_in(tree, items, locate(tree, times, len(times), strictly, items, slots), gathered)
     return 0, settle(tree, repairs)
 
 

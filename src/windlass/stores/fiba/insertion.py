@@ -31,26 +31,27 @@ from windlass.stores.fiba.nodes import (
     children_of,
     mark,
     new_node,
-    new_slot,
+    new_slots,
     put,
     slots_of,
 )
 from windlass.stores.fiba.search import down, onward, start
 
 
-def locate(tree: Any, times: Any, n: Any, items: Any, slots: Any) -> Any:
-    """Find where each of n ascending times belongs. `slots[i]` becomes its slot, or ~slot if that is a new one.
-    Returns the number of items."""
+def locate(tree: Any, times: Any, n: Any, strictly: Any, items: Any, slots: Any) -> Any:
+    """Find where each of n ascending times belongs; `strictly`: no two are the same. `slots[i]` becomes its slot, or
+    ~slot if that is a new one. Returns the number of items."""
     head, nodes, free = tree
-    found, count, i = False, 0, 0
+    found, count, i, k = False, 0, 0, 0
     bounded, bound = True, times[0]  # before the first, nothing is known
     leaf = NONE
     slot_column = slots_of(head)
-    for k in range(n):
+    while k < n:
         t = at(times, k)
         if k > 0 and t == at(times, k - 1):
             slot = at(slots, k - 1)
             put(slots, k, slot if slot >= 0 else ~slot)
+            k += 1
             continue
         if bounded and t >= bound:
             node = start(tree, t) if leaf == NONE else onward(tree, leaf, t)
@@ -68,15 +69,48 @@ def locate(tree: Any, times: Any, n: Any, items: Any, slots: Any) -> Any:
         if found:
             put(slots, k, at(nodes, node + slot_column + i))
             mark(tree, node)
+            k += 1
         else:
-            slot = new_slot(tree)
-            put(slots, k, ~slot)
-            items[0][count] = t
-            items[1][count] = slot
-            items[3][count] = node
-            count += 1
+            is_last = i == at(nodes, node + ENTRIES)
+            limit = bound if is_last else at(nodes, node + TIMES + i)
+            run = run_of(times, k, n, strictly, is_last and not bounded, limit)
+            new_items(tree, times, k, run, node, items, count, slots, k)
+            k += run
+            count += run
     head[SIZE] += count
     return count
+
+
+def is_ascending(times: Any, begin: Any, n: Any) -> Any:
+    """(whether n times ascend, whether strictly). All are looked at: a loop without a way out does many at a time."""
+    ascending, strictly = True, True
+    for k in range(begin + 1, begin + n):
+        ascending &= at(times, k - 1) <= at(times, k)
+        strictly &= at(times, k - 1) < at(times, k)
+    return ascending, strictly
+
+
+def run_of(times: Any, k: Any, n: Any, strictly: Any, endless: Any, limit: Any) -> Any:
+    """How many of the times from k up to n ascend strictly and are before the limit, if there is one. The first is."""
+    if strictly and (endless or at(times, n - 1) < limit):
+        return n - k
+    stop = k + 1
+    while stop < n and at(times, stop) > at(times, stop - 1) and (endless or at(times, stop) < limit):
+        stop += 1
+    return stop - k
+
+
+def new_items(
+    tree: Any, times: Any, begin: Any, run: Any, owner: Any, items: Any, count: Any, slots: Any, k: Any
+) -> Any:
+    """A run of times that belong next to each other becomes items of one leaf, in loops that do one thing each."""
+    for j in range(run):
+        put(items[0], count + j, at(times, begin + j))
+    new_slots(tree, items[1], count, run)
+    for j in range(run):
+        put(items[3], count + j, owner)
+    for j in range(run):
+        put(slots, k + j, ~at(items[1], count + j))
 
 
 def take_in(tree: Any, items: Any, count: Any, gathered: Any) -> Any:

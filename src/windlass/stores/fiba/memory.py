@@ -83,7 +83,7 @@ class Memory(Bound):
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
-        self._scratch, self._kernels, self._quick = [], {}, {}
+        self._kernels, self._quick = {}, {}
         self._running = monoid.allocate(0)
         self._header = np.zeros(1, np.int64)
         self._allocate_tree(max(SMALLEST, capacity))
@@ -98,7 +98,7 @@ class Memory(Bound):
         self._aggregates = self._bound.allocate(rows)
         nodes.prepare(self._head, self.min_arity, int(self.fingers))
         nodes.clear(self._tree)
-        self._fits, self._is_settled = -1, True
+        self._fits, self._scratch, self._is_settled = -1, [], True
 
     def _reserve(self, capacity: int) -> None:
         """More room: the tree stays as it is, in longer arrays."""
@@ -107,7 +107,7 @@ class Memory(Bound):
         self._free = _longer(self._free, capacity)
         self._ring = tuple(map(_copied, self._ring, self._bound.allocate(capacity)))
         self._aggregates = tuple(map(_copied, self._aggregates, self._bound.allocate(rows)))
-        self._capacity, self._fits = capacity, -1
+        self._capacity, self._fits, self._scratch = capacity, -1, []
 
     def _shrink(self) -> None:
         """Give memory back where less than a quarter of it is used."""

@@ -100,6 +100,19 @@ def new_slot(tree: Any) -> Any:
     return head[FRESH_SLOT] - 1
 
 
+def new_slots(tree: Any, slots: Any, k: Any, count: Any) -> Any:
+    """As many new slots, in the order in which `new_slot` would give them."""
+    head, nodes, free = tree
+    stack, fresh = head[FREE_SLOTS], head[FRESH_SLOT]
+    used = min(count, stack)
+    for j in range(used):
+        put(slots, k + j, at(free, stack - 1 - j))
+    for j in range(used, count):
+        put(slots, k + j, fresh + j - used)
+    head[FREE_SLOTS] = stack - used
+    head[FRESH_SLOT] = fresh + count - used
+
+
 def free_slot(tree: Any, slot: Any) -> Any:
     head, nodes, free = tree
     put(free, head[FREE_SLOTS], slot)

@@ -197,24 +197,26 @@ class BTree(Memory):
             raise InvalidArgument("stream needs one of window= and span=")
         size = count_of(window, "window") if window is not None else 0
         length = durations.parse(span, unit=self.unit) if span is not None else 0
-        parts = [durations.parse(part, unit=self.unit) for part in last]
+        parts = [durations.parse(part, unit=self.unit) for part in last] if last else last
         if span is not None and any(part > length for part in parts):
             raise InvalidArgument(f"a part of the window cannot be longer than its span of {span!r}; got {list(last)}")
         ts = times_of(times)
-        self._usable()
+        if self._stopped:
+            self._usable()
         if self._is_compiled():
             return self._stream(ts, values, size, length, parts)
         with self._all_or_nothing(bulk=True):
             return self._stream(ts, values, size, length, parts)
 
-    def _stream(self, ts: Times, values: Any, size: int, length: int, parts: list[int]) -> Any:
+    def _stream(self, ts: Times, values: Any, size: int, length: int, parts: Sequence[int]) -> Any:
         events, arrow = self._read(values)
         _check_lengths(ts, events)
         answers = self._answers(events[2])
+        if not parts:
+            stream_through(self, ts, events, size, length, answers)
+            return self._present(answers, arrow)
         lasts = [(part, self._answers(events[2])) for part in parts]
         stream_through(self, ts, events, size, length, answers, lasts)
-        if not lasts:
-            return self._present(answers, arrow)
         return tuple(self._present(found, arrow) for found in (answers, *(found for _, found in lasts)))
 
     # ------------------------------------------------------------------ steps

@@ -17,17 +17,16 @@ import numpy as np
 from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.monoid import Monoid
 from windlass.stores.fiba.answering import answering
-from windlass.stores.fiba.changing import changing, machine_code
+from windlass.stores.fiba.changing import changing, machine_code, quick
 from windlass.stores.fiba.deep import plan_deep
 from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
-from windlass.stores.fiba.nodes import at, put
+from windlass.stores.fiba.nodes import SIZE, at, put
 from windlass.stores.fiba.repair import settle
 from windlass.stores.fiba.survey import (
     DEEP,
     DIGITS,
     EVICTED,
-    LEAVES,
     SURVIVORS,
     ZONE,
     enter_part,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1024  # events
 _SMALL = 256  # below this, a chunk is longer than its window, and deep
+_FEW, _MANY = 4 * _SMALL, 4 * CHUNK  # times of windows of which a chunk is so much that shorter ones may be less deep
 
 
 def carve(arena: Any, told: Any) -> Any:
@@ -77,9 +77,9 @@ def plan_step(
     """Plan a chunk and change the tree; returns how many nodes to repair, or -1 if the chunk is deep and nothing was
     done. The plan names slots and rows, whose partials are overwritten only after the answers."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
-    ascending = sort(times, begin, n, out[0], out[1], out[2])
+    strictly = sort(times, begin, n, out[0], out[1], out[2])
     node, i = enter_zone(tree, out[5], out[6], told[ZONE])
-    taken = plan(tree, times, begin, n, ascending, window, span, newest, out, node, i, items, new, True)
+    taken = plan(tree, times, begin, n, strictly, window, span, newest, out, node, i, items, new, True)
     told[DEEP] = taken < 0
     if taken < 0:
         return taken
@@ -101,7 +101,8 @@ def deep_step(
     if told[SURVIVORS] > 0:
         for k in range(told[SURVIVORS]):
             put(sorted_, k, at(times, at(out[0], k)))
-        take_in(tree, items, locate(tree, sorted_, told[SURVIVORS], items, new), gather)
+        taken = locate(tree, sorted_, told[SURVIVORS], False, items, new)
+        take_in(tree, items, taken, gather)
     return settle(tree, repairs)
 
 
@@ -112,7 +113,7 @@ def part_step(
     too short, -1 if up to `evicted` times may go that belong to the part."""
     out, more, items, new, sorted_, gather, repairs = carve(arena, told)
     zone, slots = out[5], out[6]
-    ascending = sort(times, begin, n, out[0], out[1], out[2])
+    strictly = sort(times, begin, n, out[0], out[1], out[2])
     newest_then = max(newest, at(times, at(out[0], n - 1)))
     first, until = LEAST, LEAST
     if newest >= LEAST + last:
@@ -126,7 +127,7 @@ def part_step(
     node, i, told[ZONE] = enter_part(tree, first, until, zone, slots)
     if told[ZONE] < 0:
         return 1
-    taken = plan(tree, times, begin, n, ascending, 0, last, newest, out, node, i, items, new, False)
+    taken = plan(tree, times, begin, n, strictly, 0, last, newest, out, node, i, items, new, False)
     told[DEEP] = taken < 0
     if taken < 0:
         plan_deep(tree, times, begin, n, 0, last, newest, out, more, node, i)
@@ -165,33 +166,18 @@ def stream_kernel(m: Monoid) -> Any:
 
 
 class Scratch:
-    """Room for a chunk, kept from chunk to chunk: long enough for the worst there can be. What is not used of it is
-    never touched, and so takes no memory."""
+    """Room for a chunk, kept from chunk to chunk until the tree gets other arrays: long enough for the worst there can
+    be. What is not used of it is never touched, and so takes no memory."""
 
     def __init__(self, store: BTree, chunk: int, zone: int) -> None:
-        self.capacity, self.chunk, self.zone, self.monoid = store.capacity, chunk, zone, store._bound
+        self.chunk, self.zone = chunk, zone
         length, leaves, gathered = max(chunk + 1, 1 << DIGITS), zone + 2 * chunk + 3, chunk + 2 * store.min_arity
         pieces = store.rows + store.capacity
         self.told = np.array([0, 0, 0, 0, length, zone, leaves, pieces, gathered, 0], np.int64)
         words = 9 * length + 3 * gathered + 2 * zone + 7 * leaves + pieces + 2 * store.rows + 2
         self.arena = np.empty(words, np.int64)
-        self.suffixes, self.leaves = self.monoid.allocate(zone), self.monoid.allocate(0)
-        self.kernel = store._kernel(stream_kernel)
-
-    def serves(self, store: BTree, chunk: int, zone: int) -> bool:
-        return (
-            chunk <= self.chunk
-            and zone <= self.zone
-            and store._capacity == self.capacity
-            and store._monoid is self.monoid
-        )
-
-    def partials(self) -> Any:
-        """Room for the suffixes of the zone, and for the leaves and what is above them."""
-        nodes = 2 << max(0, int(self.told[LEAVES]) - 1).bit_length()
-        if nodes > len(self.leaves[0]):
-            self.leaves = self.monoid.allocate(nodes)
-        return self.suffixes, self.leaves
+        nodes, allocate = 2 << (leaves - 1).bit_length(), store._bound.allocate
+        self.partials = allocate(zone), allocate(nodes)  # suffixes of the zone; leaves, and what is above them
 
 
 def stream_through(
@@ -205,34 +191,31 @@ def stream_through(
 ) -> None:
     """Run events through a store's window of so many times, or of a span (the other is 0); with answers over the last
     part of the window, too."""
-    newest = LEAST
-    if span or lasts:
-        youngest = store.youngest()
-        newest = LEAST if youngest is None else youngest
-    if len(times):
-        if window and len(store) > window:
-            store._evict_through(int(store.times()[len(store) - window - 1]))
-        elif span and newest >= LEAST + span:
-            store._evict_through(newest - span)
+    total = len(times)
+    if window and total and len(store) > window:
+        store._evict_through(int(store.times()[len(store) - window - 1]))
+    if window and not lasts:
+        _through_window(store, times, events, total, window, answers)
+        return
+    youngest = store.youngest()
+    newest = LEAST if youngest is None else youngest
+    if total and span and newest >= LEAST + span:
+        store._evict_through(newest - span)
     store._settle()
     # Parts are answered on the tree as it was: none of the chunk's own events may have gone.
-    begin, most = 0, min(CHUNK, window) if window >= _SMALL or (window and lasts) else CHUNK
-    while begin < len(times):
-        n = min(most, len(times) - begin)
-        size, zone, newest_then = len(store), 0, newest
+    begin, most = 0, min(CHUNK, window) if window else CHUNK
+    while begin < total:
+        n = min(most, total - begin)
+        size, zone, newest_then = len(store), 0, max(newest, int(times[begin : begin + n].max()))
         if window:
             zone = min(size, max(0, size + n - window))
-        if span or lasts:
-            newest_then = max(newest, int(times[begin : begin + n].max()))
-        if span and newest_then >= LEAST + span:
+        elif newest_then >= LEAST + span:
             zone = machine_code(older_step)(store._tree, newest_then - span)
         if size + n > store.capacity:
             store._reserve(max(size + n, 2 * store.capacity))
-        missed = []
-        if lasts:
-            chunk, evicted = (begin, n), zone if window else 0
-            parts = enumerate(lasts)
-            missed = [part for part in parts if not _part(store, times, events, chunk, evicted, newest, part)]
+        chunk, evicted = (begin, n), zone if window else 0
+        parts = enumerate(lasts)
+        missed = [part for part in parts if not _part(store, times, events, chunk, evicted, newest, part)]
         if missed and n > 1:  # of times that may go: event by event
             most = 1
             continue
@@ -245,25 +228,64 @@ def stream_through(
         store._shrink()
 
 
-def _chunk(store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers) -> None:
+def _through_window(store: BTree, times: Times, events: Events, total: int, window: int, answers: Answers) -> None:
+    """The same for a window of so many times without parts. A chunk's events take little longer than what Python does
+    for it, so it does nothing here that could be left out."""
+    if not store._is_settled:
+        store._settle()
+    begin, most, head = 0, window if _SMALL <= window < CHUNK else CHUNK, store._head
+    while begin < total:
+        n = total - begin if total - begin < most else most
+        size = head.item(SIZE)
+        if size + n > store._capacity:
+            store._reserve(max(size + n, 2 * store._capacity))
+        zone = min(size, size + n - window) if size + n > window else 0
+        shorter = n > _SMALL and _FEW <= window <= _MANY  # if it is deep: with less of a zone it may not be
+        if _chunk(store, times, events, (begin, n, window, 0, LEAST), zone, answers, unless_deep=shorter):
+            begin += n
+        else:
+            most = _SMALL
+
+
+def _chunk(
+    store: BTree, times: Times, events: Events, what: Any, zone: int, answers: Answers, unless_deep: bool = False
+) -> bool:
+    """Plan, answer and change. False if nothing was done, because the chunk is deep and should not be."""
     begin, n = what[:2]
     scratch = _scratch(store, 0, n, zone)
-    scratch.told[ZONE] = zone
-    arena, told = scratch.arena, scratch.told
-    count = machine_code(plan_step)(store._tree, times, *what, arena, told)
+    arena, told, head, nodes = scratch.arena, scratch.told, store._head, store._nodes
+    tree, state = (head, nodes, store._free), (head, nodes, store._ring, store._aggregates)
+    told[ZONE] = zone
+    known = store._quick.get(stream_kernel)
+    plan_it = machine_code(plan_step) if known is None else store._quick[plan_step]
+    count = plan_it(tree, times, *what, arena, told)
     if count < 0:
-        count = machine_code(deep_step)(store._tree, times, *what, arena, told)
-    arguments = events, begin, n, arena, told, scratch.partials(), answers, count
-    store._run(scratch.kernel, store._state(), arguments, bulk=True)
+        if unless_deep:
+            return False
+        count = machine_code(deep_step)(tree, times, *what, arena, told)
+    if known is None:
+        kernel = store._kernel(stream_kernel)
+        arguments = events, begin, n, arena, told, scratch.partials, answers, count
+        store._run(kernel, state, arguments, bulk=True)
+        if store._bound.is_compiled:
+            store._quick[plan_step], store._quick[stream_kernel] = quick(machine_code(plan_step)), quick(kernel)
+        return True
+    try:
+        known(state, events, begin, n, arena, told, scratch.partials, answers, count)
+    except Exception as error:
+        store._stopped.append(f"{type(error).__name__}: {error}")
+        raise
+    return True
 
 
 def _scratch(store: BTree, number: int, n: int, zone: int) -> Scratch:
     """One for the window, and one for each part of it."""
-    while len(store._scratch) <= number:
-        store._scratch.append(Scratch(store, CHUNK, CHUNK))
-    scratch: Scratch = store._scratch[number]
-    if not scratch.serves(store, n, zone):
-        scratch = store._scratch[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
+    kept = store._scratch
+    while len(kept) <= number:
+        kept.append(Scratch(store, CHUNK, CHUNK))
+    scratch: Scratch = kept[number]
+    if n > scratch.chunk or zone > scratch.zone:
+        scratch = kept[number] = Scratch(store, max(n, CHUNK), max(zone, CHUNK))
     return scratch
 
 
@@ -284,9 +306,9 @@ def _part(
         found = machine_code(part_step)(store._tree, times, *chunk, evicted, last, newest, scratch.arena, scratch.told)
         if found <= 0:
             break
-        zone = 4 * len(scratch.suffixes[0])
+        zone = 4 * scratch.zone
     if found < 0:
         return False
-    arguments = events, *chunk, scratch.arena, scratch.told, scratch.partials(), answers
+    arguments = events, *chunk, scratch.arena, scratch.told, scratch.partials, answers
     store._run(store._kernel(part_kernel), store._state(), arguments, bulk=True, writes=False)
     return True

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.kernels import unsigned
+from windlass.stores.fiba.insertion import is_ascending, new_items
 from windlass.stores.fiba.nodes import (
     ENTRIES,
-    FREE_SLOTS,
     LEFT,
     LEVEL,
     NONE,
@@ -50,14 +50,13 @@ DIGITS = 10  # bits
 
 
 def sort(times: Any, begin: Any, n: Any, order: Any, other: Any, counts: Any) -> Any:
-    """Events begin … begin + n - 1 by time, stable: their places, in `order`. Sorted by digits, least first."""
-    ascending = True
-    for k in range(begin + 1, begin + n):
-        ascending &= at(times, k - 1) <= at(times, k)
+    """Events begin … begin + n - 1 by time, stable: their places, in `order`. Sorted by digits, least first. Returns
+    whether they ascended strictly before."""
+    ascending, strictly = is_ascending(times, begin, n)
     for k in range(n):
         put(order, k, begin + k)
     if ascending:
-        return True
+        return strictly
     least = greatest = at(times, begin)
     for k in range(begin + 1, begin + n):
         least, greatest = min(least, at(times, k)), max(greatest, at(times, k))
@@ -151,7 +150,7 @@ def plan(
     times: Any,
     begin: Any,
     n: Any,
-    ascending: Any,
+    strictly: Any,
     window: Any,
     span: Any,
     newest: Any,
@@ -214,12 +213,20 @@ def plan(
         put(fronts, event - begin, fresh)  # whether it brings a new time
         before = t
         k += 1
-        if at_end and ascending and changes:
-            run = _append(tree, times, begin, k, n, leaf, owner, ops, fronts, items, new, taken)
-            if run > 0:
-                k += run
-                taken += run
-                last, before = at(order, k - 1), at(times, at(order, k - 1))
+        if fresh == 1 and k < n:  # up to the next entry, all that follow belong to the same leaf
+            limit = GREATEST if at_end else at(nodes, node + TIMES + i)
+            if strictly and (at_end or at(times, begin + n - 1) < limit):
+                run = n - k
+            else:
+                run = _followers(times, order, k, n, at_end, limit)
+            for j in range(run):
+                put(ops, event - begin + 1 + j, leaf)
+            for j in range(run):
+                put(fronts, event - begin + 1 + j, 1)
+            new_items(tree, times, event + 1, run, owner, items, taken, new, k)
+            k += run
+            taken += run
+            last, before = event + run, at(times, event + run)
     told[LEAVES] = new_leaf(starts, leaf, m)
     size, front = head[SIZE], 0
     if span == 0 and taken == n:  # every event brings a time: a loop that needs no state
@@ -269,41 +276,16 @@ def enter_part(tree: Any, first: Any, last: Any, zone: Any, slots: Any) -> Any:
     return node, i, n
 
 
-def _append(
-    tree: Any,
-    times: Any,
-    begin: Any,
-    k: Any,
-    n: Any,
-    leaf: Any,
-    owner: Any,
-    ops: Any,
-    fronts: Any,
-    items: Any,
-    new: Any,
-    taken: Any,
-) -> Any:
-    """The events from k on that go on behind the window, each later than the one before, in loops that do one thing
-    each: returns how many they are."""
-    head, nodes, free = tree
-    stop, room = k, head[FREE_SLOTS]
-    while stop < n and stop - k < room and at(times, begin + stop) > at(times, begin + stop - 1):
+def _followers(times: Any, order: Any, k: Any, n: Any, endless: Any, limit: Any) -> Any:
+    """How many of the sorted events from k on came right after the one before, are later, and before the limit, if
+    there is one."""
+    stop, event = k, at(order, k - 1) + 1
+    while stop < n and at(order, stop) == event and at(times, event) > at(times, event - 1):
+        if not endless and at(times, event) >= limit:
+            break
         stop += 1
-    run = stop - k
-    for j in range(run):
-        put(ops, k + j, leaf)
-    for j in range(run):
-        put(fronts, k + j, 1)
-    for j in range(run):
-        put(items[0], taken + j, at(times, begin + k + j))
-    for j in range(run):
-        put(items[1], taken + j, at(free, room - 1 - j))
-    for j in range(run):
-        put(new, k + j, ~at(items[1], taken + j))
-    for j in range(run):
-        put(items[3], taken + j, owner)
-    head[FREE_SLOTS] = room - run
-    return run
+        event += 1
+    return stop - k
 
 
 def new_leaf(starts: Any, leaf: Any, m: Any) -> Any:
