@@ -33,7 +33,7 @@ def run(scale: Scale) -> Iterator[Row]:
             courses[name] = driving.baseline_course(
                 name, stream, windows, agg.sum("value"), size=size, patience=patience
             )
-        driving.race(courses)
+        driving.race(courses, repetitions=scale.pick(7, 3))  # laps are short, and some are disturbed
         yield from driving.rows(courses, windows=number)
 
 

@@ -171,7 +171,8 @@ class Operator:
         ids = self._keys.encode(slices.keys, len(slices))
         if self._is_unplanned:
             dtypes = {name: str(t) for branch in self._branches for name, t in branch.plan.dtypes.items()}
-            self._look(slices.first, slices.last, ids, self._reader.types, self._reader.unit)
+            span = float(slices.last.max()) - float(slices.first.min())
+            self._look(len(slices), span, self._reader.types, self._reader.unit)
             for branch in self._branches:
                 if branch.engine is None:
                     state.install(branch, self, dtypes, self._watermark)
@@ -205,7 +206,7 @@ class Operator:
             _in_unit("key_ttl", self._key_ttl, unit)  # or it is refused
         ids = self._keys.encode(events.keys, len(events))
         if self._is_unplanned and len(events):
-            self._look(events.ts, events.ts, ids, events.types, unit)
+            self._look(len(events), float(events.extent[1]) - float(events.extent[0]), events.types, unit)
         prepared = []
         for branch in self._branches:
             plan = branch.bound_to(unit)
@@ -486,9 +487,9 @@ class Operator:
         """Whether nothing was seen yet: once slices hold events, trees stay as they are."""
         return self._observed is None and self._counters["events"] == 0
 
-    def _look(self, first: Array, last: Array, ids: Array, types: dict[str, Any], unit: str | None) -> None:
-        """Plan for what comes, now that there is something to see."""
-        seen = observed(first, last, ids, unit)
+    def _look(self, rows: int, span: float, types: dict[str, Any], unit: str | None) -> None:
+        """Plan for what comes, now that there is something to see; all keys there are have just come."""
+        seen = observed(rows, span, len(self._keys), unit)
         self._observed = seen.rate, seen.keys, seen.batch
         if self._pin is not None:
             return

@@ -420,7 +420,7 @@ def _refuse_huge(query: Query, bound: Bound) -> None:
 
 
 def _plain(a: Aggregate) -> Aggregate:
-    return replace(a, output=None)
+    return a if a.output is None else replace(a, output=None)
 
 
 def _workloads(query: Query) -> list[Workload]:

@@ -321,12 +321,11 @@ def _alone(group: Group, q: int) -> float:
 # ------------------------------------------------------------------ what is observed
 
 
-def observed(first: Array, last: Array, keys: Array, unit: str | None) -> Observed:
-    """From rows that came together: their times and keys. As powers of two, so that plans do not hang on one event."""
-    n, distinct = len(first), len(np.unique(keys))
-    span = float(last.max()) - float(first.min())
-    rate = n / span if span > 0 else assumed(unit).rate
-    return Observed(2.0 ** round(log2(rate)), _power_of_two(distinct), _power_of_two(n))
+def observed(rows: int, span: float, keys: int, unit: str | None) -> Observed:
+    """From rows that came together: how many, over what time, of how many keys. As powers of two, so that plans do not
+    hang on one event."""
+    rate = rows / span if span > 0 else assumed(unit).rate
+    return Observed(2.0 ** round(log2(rate)), _power_of_two(keys), _power_of_two(rows))
 
 
 def _power_of_two(n: int) -> int:

@@ -36,7 +36,8 @@ class PeriodicWindow(Window):
                 object.__setattr__(self, field.name, extent(what, value, measure, positive=field.name != "offset"))
 
     def _duration(self, field: str, unit: str | None) -> int:
-        return in_unit(f"the {field} of {self}", getattr(self, field), unit)
+        value = getattr(self, field)
+        return value if type(value) is int else in_unit(f"the {field} of {self}", value, unit)
 
     def _instant(self, field: str, unit: str | None) -> int:
         return instant_in_unit(f"the {field} of {self}", getattr(self, field), unit)
