@@ -36,21 +36,18 @@ def run(scale: Scale) -> Iterator[Row]:
     made = plans(asked)
     stages = _stages(asked, made, events, scale.pick(3, 1))
     scale.say(f"state: {stages}")
-    jobs = {
-        name: batch(
-            events.rows,
-            lambda o=options: shared_windows(events.frame(), asked, time="ts", key="k", buckets=2, **o),  # type: ignore[misc]
-        )
-        for name, options in made.items()
-    }
-    scale.say(f"{len(jobs)} plans in turn")
-    compare(jobs, scale.pick(3, 1))
-    for name, job in jobs.items():
+
+    def job(e: Events, options: dict[str, Any]) -> Any:
+        return batch(e.rows, lambda: shared_windows(e.frame(), asked, time="ts", key="k", buckets=2, **options))
+
+    scale.say(f"{len(made)} plans in turn")
+    jobs = compare(lambda e: {name: job(e, options) for name, options in made.items()}, events, scale.pick(3, 1))
+    for name, job_of_plan in jobs.items():
         yield {
             "plan": name,
             "events": events.rows,
-            "rows": job.rows_out.copy().pop(),
-            "times": [round(t, 3) for t in job.times],
+            "rows": job_of_plan.rows_out.copy().pop(),
+            "times": [round(t, 3) for t in job_of_plan.times],
             "state": stages[name],
         }
 

@@ -246,6 +246,8 @@ class Operator:
         """
         sorted_ = isinstance(events, Events) and events.extent[2] and not self._keys.names
         chunk = len(events) if sorted_ else _CHUNK
+        for whole in tuples if sorted_ else ():
+            whole.ascending = True
         for i in range(begin, stop, chunk):
             self._take_rows(tuples, events, i, min(i + chunk, stop))
 

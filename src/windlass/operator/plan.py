@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.aggregate import Aggregate, Build
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.sharing import carriers, view
 from windlass.aggregates.values import ValueType
@@ -148,7 +148,10 @@ class Plan:
 
     @staticmethod
     def _monoid(a: Aggregate, types: Mapping[str, ValueType]) -> Monoid:
-        return a.monoid([types[c or ""] for c in a.columns])
+        of = tuple(types[c or ""] for c in a.columns)
+        if type(a) is not Aggregate or a.definition or a.scan is not None:
+            return a.monoid(of)
+        return _built_in(a, a.build, of)
 
     def lowering(self, output: Output, monoids: Sequence[Monoid], types: Mapping[str, ValueType]) -> Monoid:
         """The monoid whose `lower` makes this result of its partial."""
@@ -417,6 +420,13 @@ def _refuse_huge(query: Query, bound: Bound) -> None:
             f"query {query.name!r}: {query.window!r} has {bound.ends} windows for each start, more than {_MOST_ENDS}; "
             "take longer steps"
         )
+
+
+@lru_cache(maxsize=256)
+def _built_in(a: Aggregate, build: Build, types: tuple[ValueType, ...]) -> Monoid:
+    """Made once: to find out which kernels are its own takes longer than to plan some queries. Aggregates that are
+    equal may be built in different ways."""
+    return a.monoid(types)
 
 
 def _plain(a: Aggregate) -> Aggregate:

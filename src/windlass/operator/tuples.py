@@ -34,6 +34,7 @@ class Tuples:
     masks: list[Array] = field(default_factory=list)
     last: Array | None = None
     partials: list[Columns] = field(default_factory=list)
+    ascending: bool = False  # whether their times are known to
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -62,6 +63,8 @@ class Tuples:
 
     def order(self, keys: int) -> Array | None:
         """The order by key, and each key's by (ts, seq); None if that is the order they are in."""
+        if self.ascending and keys == 1 and len(self.seq) == 0:
+            return None
         return order_of(self.key, self.ts, self.seq, keys)
 
     @property
