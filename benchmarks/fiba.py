@@ -151,5 +151,5 @@ def lines_of(rows: list[Row], label: str, logarithmic: bool = True, what: str = 
         axes.set_ylim(bottom=0)
         axes.set_xlabel(label)
         axes.set_ylabel(what)
-    style.shared_legend(fig, grid)
+    style.shared_legend(fig, grid, columns=3 if len(panels) == 1 else 6)
     return fig
