@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from windlass.errors import InvalidArgument
-from windlass.spark.session import PROVIDER, ROCKSDB, _cores, _text, check, session
+from windlass.spark.session import PROVIDER, ROCKSDB, _cores, _has_collector, _text, check, session
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -105,3 +105,13 @@ def test_a_new_session_is_quiet_and_listens_on_loopback_only(tmp_path):
     ours = [line.split()[3] for line in sockets if f"pid={pid}," in line]
     assert all("127.0.0.1" in address or "[::1]" in address for address in ours)
     assert list(tmp_path.iterdir()) == []  # no spark-warehouse, no metastore, no logs
+
+
+def test_java_is_told_of_one_collector(monkeypatch):
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    assert not _has_collector({})
+    assert not _has_collector({"spark.driver.defaultJavaOptions": "-XX:+UseStringDeduplication"})
+    assert _has_collector({"spark.driver.defaultJavaOptions": "-Dx=y -XX:+UseG1GC"})
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xss2m -XX:+UseZGC")
+    assert _has_collector({})

@@ -1,9 +1,9 @@
-"""A SPARK_HOME for the package pyspark, from which Spark's Python processes start in less than half the time.
+"""A SPARK_HOME for the package pyspark, from which Spark's Python processes start sooner.
 
 Spark tells every Python process to load pyspark from a zip file in its home, and what is in a zip file Python compiles
-anew whenever a process starts: half a second for each daemon, and for each streaming query. Without the zip file, the
-process finds the installed package, whose modules are compiled. So here is a directory that links to all of Spark's
-home but its `python`.
+anew whenever a process starts, which takes longer than all else it does: each daemon, and one for each streaming
+query. Without the zip file, the process finds the installed package, whose modules are compiled. So here is a directory
+that links to all of Spark's home but its `python`.
 """
 
 from __future__ import annotations

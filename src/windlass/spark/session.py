@@ -96,7 +96,7 @@ def session(
     else:
         local = master.startswith("local")
         settings = _SETTINGS | (_LOCAL if local else {})
-        settings["spark.driver.extraJavaOptions"] = " ".join(_JAVA if _has_collector() else [*_JAVA, _COLLECTOR])
+        settings["spark.driver.extraJavaOptions"] = " ".join(_JAVA if _has_collector(chosen) else [*_JAVA, _COLLECTOR])
         if cores := _cores(master):
             # Each partition of state has a store to commit, so more of them than cores only cost time.
             settings["spark.sql.shuffle.partitions"] = str(cores)
@@ -150,10 +150,11 @@ def _is_own(chosen: Mapping[str, str]) -> bool:
     return (chosen.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")) == sys.executable
 
 
-def _has_collector() -> bool:
-    """Whether the environment says which collector Java is to use: it does not start if it is told of two."""
-    given = (os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
-    return bool(re.search(r"-XX:\+Use\w+GC\b", " ".join(given)))
+def _has_collector(chosen: Mapping[str, str]) -> bool:
+    """Whether someone has said which collector Java is to use: it does not start if it is told of two."""
+    names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
+    given = [os.environ.get(name, "") for name in names]
+    return bool(re.search(r"-XX:\+Use\w+GC\b", " ".join([*given, chosen.get("spark.driver.defaultJavaOptions", "")])))
 
 
 def _cores(master: str) -> int | None:

@@ -69,11 +69,11 @@ def summing(m: Monoid) -> tuple[Function, Function]:
             else:
                 for cell in range(first * width + key, last * width + key, width):
                     acc = combine(acc, load(columns, cell))
+                cell = first * width + key
+                while not some[total] and cell < last * width:
+                    some[total] = is_set(bits, cell)
+                    cell += width
             store(totals, total, acc)
-            cell = first * width + key if width > 1 else last
-            while not some[total] and cell < last * width:
-                some[total] = is_set(bits, cell)
-                cell += width
 
     def flush(state: Any, l: Any) -> Any:
         columns, prefix, bits, header, gaps, totals, some = state
