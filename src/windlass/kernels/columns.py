@@ -29,9 +29,9 @@ class Field:
     shape: tuple[int, ...] = ()
 
     def allocate(self, slots: int) -> np.ndarray[Any, Any]:
-        """Room for that many, not initialised. More than a few pages come from Arrow's pool: it hands out pages that
-        are already mapped, where fresh ones would be faulted in one by one while a kernel fills them."""
-        if slots * self.nbytes <= 1 << 15 or self.dtype.kind == "O":
+        """Room for that many, not initialised. What is large comes from Arrow's pool: it hands out pages that are
+        already mapped, where fresh ones would be faulted in one by one while a kernel fills them."""
+        if slots * self.nbytes <= 1 << 17 or self.dtype.kind == "O":
             return np.empty((slots, *self.shape) if self.shape else slots, self.dtype)
         buffer = pa.allocate_buffer(slots * self.nbytes)
         return np.ndarray((slots, *self.shape), dtype=self.dtype, buffer=buffer)

@@ -32,6 +32,11 @@ class _Members:
     lowering: list[tuple[int, Monoid]]
 
     @cached_property
+    def follow(self) -> bool:
+        """Whether their windows follow one another."""
+        return bool((np.diff(self.findings) == 1).all())
+
+    @cached_property
     def names(self) -> pa.Array:
         return pa.array([query.name for query in self.queries], pa.string())
 
@@ -64,24 +69,21 @@ class Answers:
 
     def results(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> Results:
         count = len(self.plan.findings)
-        order: Array | None = None  # rows come in the order of their windows, more often than not
-        if not is_ascending(np.ascontiguousarray(rows.finding)):
-            order = np.argsort(rows.finding, kind="stable")
-        every = np.bincount(rows.finding, minlength=count)
-        bounds = np.concatenate([[0], np.cumsum(every)])
+        if not is_ascending(np.ascontiguousarray(rows.finding)):  # more often than not they are
+            rows = rows.take(np.argsort(rows.finding, kind="stable"))
         groups = []
         for members in self.groups:
             findings = members.findings
-            sizes = every[findings]
-            chosen = order  # None: all of them, as they are
-            if len(findings) != count or (np.diff(findings) != 1).any():
-                chosen = np.concatenate([np.arange(bounds[f], bounds[f + 1]) for f in findings])
-                chosen = chosen if order is None else order[chosen]
-            mine = rows if chosen is None else rows.take(chosen)
+            if len(findings) == count and members.follow:  # all rows, as they are
+                mine, query = rows, rows.finding.astype(np.int32)
+            else:
+                bounds = np.searchsorted(rows.finding, np.stack([findings, findings + 1]))
+                mine = rows.take(np.concatenate([np.arange(first, last) for first, last in bounds.T.tolist()]))
+                query = np.repeat(np.arange(len(findings), dtype=np.int32), bounds[1] - bounds[0])
             groups.append(
                 Group(
                     members.queries,
-                    np.repeat(np.arange(len(findings), dtype=np.int32), sizes),
+                    query,
                     mine.key,
                     mine.low,
                     mine.high,

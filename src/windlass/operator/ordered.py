@@ -127,7 +127,7 @@ class Ordered:
     def add_keys(self, keys: int) -> None:
         if keys <= self.keys:
             return
-        grown = max(keys, 2 * len(self.count), 16) if keys > len(self.count) else len(self.count)
+        grown = max(keys, 2 * len(self.count)) if keys > len(self.count) else len(self.count)
         more = grown - len(self.count)
         if more:
             self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
@@ -439,8 +439,10 @@ class Ordered:
         if len(self.counted) or len(self.on_columns):
             self._find_times(found, coordinates[TIME], offsets, first, previous[TIME])
         keys = len(first)
-        done = upto[self.specs[:, cutty.MEASURE], :keys]
-        done[self.counted] -= self.skipped[self.counted, :keys]
+        done = upto[TIME, :keys]
+        if len(self.counted) or len(self.on_columns):
+            done = upto[self.specs[:, cutty.MEASURE], :keys]
+            done[self.counted] -= self.skipped[self.counted, :keys]
         np.maximum(self.after[:, :keys], done, out=self.after[:, :keys])
         return found
 

@@ -58,7 +58,7 @@ class Group:
             raise InvalidArgument(f"the columns of a group differ in length: {[len(c) for c in columns]}")
         if len(self.values) != len(self.queries[0].aggregates):
             raise InvalidArgument(f"{self.queries[0]!r} does not have {len(self.values)} results")
-        if len(self) and (np.diff(self.query) < 0).any():
+        if (self.query[1:] < self.query[:-1]).any():
             raise InvalidArgument("the rows of a group must be sorted by query")
 
     def __len__(self) -> int:

@@ -162,16 +162,21 @@ def _distinct() -> Any:
     """`distinct(values)`: put values in order that nearly are, each once. Returns how many are left."""
 
     def distinct(values: Any) -> Any:
-        for i in range(1, len(values)):
+        greatest = LONG_AGO
+        for i in range(len(values)):
             value, at = values[unsigned(i)], i
+            if value >= greatest:
+                greatest = value
+                continue
             while at > 0 and values[unsigned(at - 1)] > value:
                 values[unsigned(at)] = values[unsigned(at - 1)]
                 at -= 1
             values[unsigned(at)] = value
-        n = min(1, len(values))
-        for i in range(1, len(values)):  # no branch: nobody could foresee it
-            values[unsigned(n)] = values[unsigned(i)]
-            n += values[unsigned(i)] != values[unsigned(n - 1)]
+        n, last = 0, LONG_AGO
+        for i in range(len(values)):  # no branch: nobody could foresee it
+            value = values[unsigned(i)]
+            n += value != last
+            values[unsigned(n - 1)] = last = value
         return n
 
     return compiled(distinct)
