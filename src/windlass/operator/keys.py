@@ -489,8 +489,9 @@ class _Table:
 
     def _grow(self) -> None:
         if len(self) == len(self.words):
-            self.slots = np.zeros((4 * len(self.words), 2), np.int64)
             self.words = _longer(self.words, 2 * len(self.words))
+            few = 8 * len(self.words) <= _CACHED  # then there is room to find almost every word at the first look
+            self.slots = np.zeros(((8 if few else 2) * len(self.words), 2), np.int64)
             _kernel(_enter_again)(self.slots, self.words, self.header)
 
 

@@ -38,7 +38,7 @@ Array = np.ndarray[Any, Any]
 
 __all__ = ["Slicer", "refusal"]
 
-_EVENTS = 1 << 19  # that are cut at once, at least: what is folded onto should stay in the cache
+_EVENTS = 1 << 18  # that are cut at once, at least: what is folded onto should stay in the cache
 
 
 class Slicer:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
     TimerValues,
 )
+from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,26 +30,37 @@ FIGURES = ("events", "late", "expired", "rows", "slices", "tuples", "keys", "ope
 OUTPUT_SCHEMA = "payload binary, " + ", ".join(f"{name} bigint" for name in FIGURES) + ", watermark bigint"
 
 _HEAD = (
-    "version int, token binary, base binary, fingerprint string, watermark bigint, timer bigint, log bigint, "
-    "snapshot bigint, seal binary"
+    StructType()
+    .add("version", "integer")
+    .add("token", "binary")
+    .add("base", "binary")
+    .add("fingerprint", "string")
+    .add("watermark", "long")
+    .add("timer", "long")
+    .add("log", "long")
+    .add("snapshot", "long")
+    .add("seal", "binary")
 )
+_SNAPSHOT = StructType().add("data", "binary")
+_LOG = StructType().add("step", "binary")
 
 
 def processor(frame: Frame) -> StatefulProcessor:
     """What Spark calls for each bucket.
 
     Whenever a query starts, Spark starts a Python process only to ask which state there will be. To load Windlass takes
-    longer than all else there, so what is sent is a class that travels by value and loads it when rows come.
+    longer than all else there, so what is sent is a class that travels by value and loads it when rows come. Types go
+    with it: each task would have them read from text, one by one.
     """
     packed: bytes = cloudpickle.dumps(frame)  # type: ignore[no-untyped-call]
-    head = _HEAD
+    head, snapshot, log = _HEAD, _SNAPSHOT, _LOG
 
     class Processor(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:
             self.handle = handle
             self.head = handle.getValueState("head", head)
-            self.snapshot = handle.getValueState("snapshot", "data binary")
-            self.log = handle.getListState("log", "step binary")
+            self.snapshot = handle.getValueState("snapshot", snapshot)
+            self.log = handle.getListState("log", log)
 
         def handleInputRows(
             self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
