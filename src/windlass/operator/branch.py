@@ -2,12 +2,14 @@
 
 An operator has one for the queries that need no tuples and one for those that do; a query that looks back over events
 it may refuse has one of its own (see `plan.sharing`). A query that is added later begins with the events after the
-greatest time seen so far, so it gets a branch of its own, which sees those events only.
+greatest time seen so far. If it takes no more than edges to cut slices at, it joins a branch that is there (`take_in`);
+otherwise it gets one of its own, which sees those events only.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from windlass.operator.query import Query
 from windlass.operator.tuples import Tuples
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.techniques import Technique
+from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
 
@@ -47,6 +50,7 @@ class Branch:
         self.plan = self._planned("us")  # until the first batch tells the stream's unit
         self.engine: Engine | None = None
         self.answers: Answers | None = None
+        self.types: dict[str, ValueType] = {}  # of the columns that are aggregated
         self.due: list[Rows] = []
 
     @property
@@ -107,7 +111,41 @@ class Branch:
         engine = engine_for(plan, lifts, lateness, has_sequence)
         engine.start(watermark)
         self.answers = Answers(plan, monoids, types)
-        self.plan, self.engine = plan, engine
+        self.plan, self.engine, self.types = plan, engine, types
+
+    def can_take_in(self, other: Branch) -> bool:
+        """Whether queries that were added, and have seen nothing yet, can share these slices: if their windows are no
+        more than edges to cut at. Where a window may be empty, or has several ends, more is to be known about it."""
+        if self.engine is None or type(self.engine) is not type(other.engine) or not self.engine.can_join():
+            return False
+        bounds = [f.bound for f in other.plan.findings if f.is_grid and not f.emit_empty]
+        plain = [b for b in bounds if isinstance(b, Periodic) and b.period > 0 and b.ends == 1]
+        return len(plain) == len(other.plan.findings)
+
+    def take_in(self, other: Branch) -> None:
+        """Have the queries of another branch share these slices, from its `since` on."""
+        findings, before = len(self.plan.findings), len(self.plan.kept)
+        self.types = {**self.types, **other.types}
+        monoids = self.plan.join(other.plan, self.types)
+        there = self.running.lifts
+        asked = zip(self.plan.kept[before:], monoids[before:], strict=True)
+        fresh = [Lift(k.aggregate, m, k.where, there[0].eager, self.plan.as_tree) for k, m in asked]
+        for i in set(range(before)) - self.plan.unused_kept:
+            there[i].retired = False
+        self.running.join(findings, fresh)
+        for rows in self.due:
+            rows.join(fresh)
+        self.queries = [*self.queries, *other.queries]
+        self.answers = Answers(self.plan, monoids, self.types)
+        self.answers.keep(self.queries)
+
+    def joined(self) -> Iterator[tuple[int, list[str]]]:
+        """Since when queries share these slices that were added later, and their names."""
+        ends = [first for _, first in self.plan.joins] + [len(self.plan.queries)]
+        for (since, first), end in zip(self.plan.joins, ends[1:], strict=True):
+            names = [q.name for q in self.plan.queries[first:end] if q.name not in self.plan.removed]
+            if names:
+                yield since, names
 
     def copied_engine(self) -> Engine | None:
         """The engine with its state as it is now; what never changes is shared."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.operator.lift import Lift, identities
 
 Array = np.ndarray[Any, Any]
 
@@ -76,6 +77,10 @@ class Rows:
             joined("retraction"),
             [join(columns) for columns in zip(*(part.partials for part in parts), strict=True)],
         )
+
+    def join(self, lifts: Sequence[Lift]) -> None:
+        """There are more partials; these rows know nothing of them."""
+        self.partials += [identities(lift.monoid, len(self)) for lift in lifts]
 
     def take(self, rows: Array) -> Rows:
         return Rows(
@@ -135,6 +140,10 @@ class Emitted:
         self._keep(keep)
         self._append(found, partials)
         return Rows.concat(rows)
+
+    def join(self, lifts: Sequence[Lift]) -> None:
+        """There are more partials from now on; windows that came out know nothing of them."""
+        self.partials += [identities(lift.monoid, len(self)) for lift in lifts]
 
     def close(self, closed: Array) -> None:
         """Forget windows that can no longer be corrected."""

@@ -83,6 +83,14 @@ class Engine(ABC):
     def held(self) -> dict[str, int]:
         """Counters of what is in memory."""
 
+    def can_join(self) -> bool:
+        """Whether other windows with fixed edges may share what is here."""
+        return False
+
+    def join(self, findings: int, lifts: Sequence[Lift]) -> None:
+        """The plan has more windows than so many, and partials of these."""
+        raise NotImplementedError
+
     @property
     def choice(self) -> Choice | None:
         """The store that answers windows, where that is learned."""
@@ -300,6 +308,13 @@ class General(Engine):
     def _retire(self, findings: set[int]) -> None:
         self.sliced.retire(findings)
 
+    def can_join(self) -> bool:
+        return not self.sliced.pending and not self.sliced.empty.any()
+
+    def join(self, findings: int, lifts: Sequence[Lift]) -> None:
+        self.lifts += lifts
+        self.sliced.join(findings, lifts)
+
     @property
     def choice(self) -> Choice | None:
         return self.sliced.choice
@@ -329,6 +344,11 @@ class GeneralInOrder(General):
     def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
         super().take(tuples, late, None)
         self.due.append(self.sliced.advance(int(tuples.ts[-1]), False))
+
+    def join(self, findings: int, lifts: Sequence[Lift]) -> None:
+        super().join(findings, lifts)
+        for rows in self.due:
+            rows.join(lifts)
 
     def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
         if over or watermark > self.sliced.watermark:

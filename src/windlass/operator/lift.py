@@ -11,6 +11,7 @@ from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import Events, read_only
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.kernels import accessors
 from windlass.operator.tuples import Tuples
 from windlass.slicing import program as programs
 from windlass.slicing.slices import Slices
@@ -36,6 +37,12 @@ class Lift:
         needed = programs.nodes(self.monoid, len(slices.rows), self.as_tree) if self.eager else 0
         if len(self.nodes) and len(self.nodes[0]) < needed:  # rows were moved, so nothing that was there holds
             self.nodes = self.monoid.allocate(needed)
+
+    def fill(self, slots: int) -> None:
+        """Make what has no partial yet one of nothing."""
+        if self.pool and len(self.pool[0]) < slots:
+            more = identities(self.monoid, slots - len(self.pool[0]))
+            self.pool = tuple(np.concatenate(columns) for columns in zip(self.pool, more, strict=True))
 
     def renumber(self, slots: Array) -> None:
         """Keep the partials of these slots, numbered in this order; what is kept over them is made anew."""
@@ -95,6 +102,13 @@ class Lift:
     def nbytes(self) -> int:
         """What one partial takes; of Python objects only the pointers are counted."""
         return self.monoid.partial_nbytes
+
+
+def identities(monoid: Monoid, rows: int) -> Columns:
+    """Partials of nothing."""
+    one = monoid.allocate(1)
+    accessors(monoid.fields)[1](one, 0, monoid.identity())
+    return tuple(np.repeat(column, rows, axis=0) for column in one)
 
 
 def lowered(monoid: Monoid, partials: Columns, rows: int) -> Any:

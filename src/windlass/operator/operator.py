@@ -207,7 +207,7 @@ class Operator:
         ids = self._keys.encode(events.keys, len(events))
         if self._is_unplanned and len(events):
             self._look(len(events), float(events.extent[1]) - float(events.extent[0]), events.types, unit)
-        prepared = []
+        prepared, new = [], [branch.engine is None for branch in self._branches]
         for branch in self._branches:
             plan = branch.bound_to(unit)
             tuples = branch.tuples(plan, events, ids, self._arrivals)
@@ -219,7 +219,25 @@ class Operator:
             branch.engine.add_keys(len(self._keys))
             branch.engine.check(tuples if branch.since == LONG_AGO else tuples.take(tuples.ts > branch.since))
             prepared.append(tuples)
+        fresh = [branch for branch, is_new in zip(self._branches, new, strict=True) if is_new]
+        if joined := [branch for branch in fresh if branch.since != LONG_AGO and self._joins(branch, events)]:
+            self.__dict__.pop("_union", None)
+            self._branches = [branch for branch in self._branches if branch not in joined]
+            return [branch.tuples(branch.plan, events, ids, self._arrivals) for branch in self._branches]
         return prepared
+
+    def _joins(self, added: Branch, events: Events) -> bool:
+        """Let queries that were added share the slices of a branch, if that can be and is thought to pay."""
+        if self._pin is not None or self._observed is None:
+            return False
+        asked, seen = self._asked(_unit_of(events)), Observed(*self._observed)
+        for branch in self._branches:
+            if branch is not added and branch.can_take_in(added):
+                both = [*branch.queries, *added.queries]
+                if len(planned(both, asked, seen, {**self._reader.types, **events.types}).trees) == 1:
+                    branch.take_in(added)
+                    return True
+        return False
 
     def _take(self, tuples: list[Tuples], events: Events) -> None:
         """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
@@ -555,6 +573,8 @@ class Operator:
             if branch.since != LONG_AGO:
                 text = f"added at {self._shown(branch.since)}: " + text
             texts.append(text)
+            for since, names in branch.joined():
+                texts.append(f"added at {self._shown(since)} to these slices: {', '.join(names)}")
         if self._key_ttl is not None:
             texts.append(f"keys end: {self._key_ttl} (and the allowed lateness) after their last event")
         if rate is not None or len(self.queries) > 1:

@@ -41,6 +41,7 @@ class Finding:
     emit_empty: bool
     predicate: int | None  # which mask it reads
     measure: int  # TIME, COUNT, or 2 + the index of its column
+    since: int = LONG_AGO  # windows begin after this, where a query has joined slices that were there
 
     @property
     def is_grid(self) -> bool:
@@ -82,6 +83,7 @@ class Plan:
     measures: list[str] = field(default_factory=list)  # columns that windows are defined on
     removed: set[str] = field(default_factory=set)  # queries that were removed since
     dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)  # of the columns that are read, once known
+    joins: list[tuple[int, int]] = field(default_factory=list)  # since when, and the first query that joined then
 
     def __post_init__(self) -> None:
         seen: dict[Any, int] = {}
@@ -92,6 +94,9 @@ class Plan:
                 self.findings.append(self._finding(query))
             self.finding_of.append(seen[key])
         self._keep()
+        self._decide()
+
+    def _decide(self) -> None:
         workloads = [w for q in self.queries for w in _workloads(q)]
         self.stores_tuples = store_tuples(workloads, self.in_order)
         self.splits = split_slices(workloads, self.in_order)
@@ -175,6 +180,23 @@ class Plan:
         pairs = zip(self.queries, self.outputs, strict=True)
         used = {o.kept for q, outputs in pairs if q.name not in self.removed for o in outputs}
         return set(range(len(self.kept))) - used
+
+    def join(self, other: Plan, types: Mapping[str, ValueType]) -> list[Monoid]:
+        """Take in the queries of another plan, from its `since` on. What there is keeps its place; returns the monoids
+        of all kept partials."""
+        self.joins.append((other.since, len(self.queries)))
+        self.finding_of += [len(self.findings) + i for i in other.finding_of]
+        self.findings += [replace(finding, since=other.since) for finding in other.findings]
+        self.queries = [*self.queries, *other.queries]
+        wanted = [[(a, self._mask(q.where)) for a in q.aggregates] for q in other.queries]
+        self._wanted += wanted
+        self.outputs += [[Output(a, self._place(_plain(a), where, types)) for a, where in row] for row in wanted]
+        self.dtypes = {**other.dtypes, **self.dtypes}
+        self._decide()
+        for name, made in vars(Plan).items():
+            if isinstance(made, cached_property) and name != "eager":  # the store stays what it is
+                self.__dict__.pop(name, None)
+        return [self._monoid(k.aggregate, types) for k in self.kept]
 
     def remove(self, name: str, gone: str) -> None:
         """A query is asked no more; what was planned with it stays, so it is known as `gone` from now on."""

@@ -37,6 +37,7 @@ from windlass.slicing import cutty, edges, general, instructions
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.forest import Forest
 from windlass.slicing.slices import BASE, CLEAN, FIRST, HI, LO, Slices
+from windlass.slicing.slices import END as SLICE_END
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
@@ -60,6 +61,7 @@ class Sliced:
         self.sessions = [(i, b.gap) for i in plan.sessions if isinstance(b := plan.findings[i].bound, SessionGap)]
         self.retired: set[int] = set()  # findings of queries that were removed
         self._find_edges()
+        self.floor = np.full(len(self.specs), LONG_AGO)  # windows that end by then are not asked for
         self.watermark = LONG_AGO
         self.epoch = 1
         self.room = _ROOM  # windows that are expected to be due
@@ -92,13 +94,40 @@ class Sliced:
         left = [d for d, i in enumerate(self.periodic) if i not in findings]
         if len(self.earliest):
             self.earliest, self.started = self.earliest[left], self.started[left]
-        self.empty = self.empty[left]
+        self.empty, self.floor = self.empty[left], self.floor[left]
         self.periodic = [self.periodic[d] for d in left]
         self.specs, self.bounds = self.specs[left], [self.bounds[d] for d in left]
         self.sessions = [(i, gap) for i, gap in self.sessions if i not in findings]
         self._find_edges()
         self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
         self.retired |= findings
+
+    def join(self, findings: int, lifts: Sequence[Lift]) -> None:
+        """The plan has more windows than so many, and partials of these. They begin after a time that no event here has
+        passed; from there on slices are cut for all windows, so one that reaches beyond it ends with the next edge."""
+        fresh = [i for i in self.plan.periodic if i >= findings]
+        specs = self.plan.specs()
+        specs, since = specs[specs[:, cutty.FINDING] >= findings], self.plan.findings[findings].since
+        self.specs, self.periodic = np.concatenate([self.specs, specs]), [*self.periodic, *fresh]
+        self.bounds += [b for i in fresh if isinstance(b := self.plan.findings[i].bound, Periodic)]
+        self.floor = np.concatenate([self.floor, since + specs[:, cutty.STEP]])
+        self.empty = np.concatenate([self.empty, np.zeros(len(specs), np.bool_)])
+        self._find_edges()
+        s = self.slices
+        s.rows[:, SLICE_END] = np.minimum(s.rows[:, SLICE_END], edges.next_edge(self.edges, since))
+        self.lifts += lifts
+        for lift in self.lifts:
+            if not lift.retired:
+                lift.fill(s.slots)
+        self.emitted.join(lifts)
+        self._drop_store()
+
+    def _drop_store(self) -> None:
+        """What was kept over slices does not hold any more."""
+        self.forest.clear()
+        self.slices.directory[:, CLEAN] = 0
+        for lift in self.lifts:
+            lift.nodes = lift.monoid.allocate(0)
 
     def needed_keys(self) -> Array:
         """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""
@@ -160,7 +189,7 @@ class Sliced:
         key, ts = events.key[deep], events.ts[deep]
         accepted[list(self.retired)] = False
         for i, bound in zip(self.periodic, self.bounds, strict=True):
-            accepted[i, deep] = holds(bound, ts, horizon)
+            accepted[i, deep] = holds(bound, ts, horizon) & (ts > self.plan.findings[i].since)
         for i, gap in self.sessions:
             near = np.zeros(len(deep), np.bool_)
             s = self.slices
@@ -275,6 +304,7 @@ class Sliced:
         chosen = np.arange(len(self.specs)) if self.empty.any() else general.with_ends(self.specs, before, upto)
         shape = (len(chosen), len(self.latest) if self.empty.any() else 1)
         after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
+        np.maximum(after, self.floor[chosen, np.newaxis], out=after)
         for d in np.flatnonzero(self.empty):  # empty windows come once the first event is final
             final = self.earliest[d] <= upto
             after[d, ~self.started[d]] = LONG_AGO if before == LONG_AGO else before - self.lateness
@@ -289,7 +319,7 @@ class Sliced:
         late_from, late_upto = np.full(keys, NEVER, np.int64), np.full(keys, LONG_AGO, np.int64)
         general.note_times()(cut, late_from[np.newaxis], late_upto)
         size = (self.specs[:, cutty.STEP] * self.specs[:, cutty.ENDS])[:, np.newaxis]
-        after = np.maximum(late_from, before - self.lateness)[np.newaxis, :].repeat(len(self.specs), axis=0)
+        after = np.maximum(np.maximum(late_from, before - self.lateness), self.floor[:, np.newaxis])
         some = late_upto != LONG_AGO
         upto = np.where(
             some & (size > 0), np.minimum(np.where(some, late_upto, 0) + size, before), np.where(some, before, LONG_AGO)
@@ -376,10 +406,7 @@ class Sliced:
         s = self.slices
         behind = int(general.behind()(late, before, s.directory, s.rows)) if len(late) else 0
         if self.choice.note(self.windows, self.scanned, len(late), behind):
-            self.forest.clear()
-            s.directory[:, CLEAN] = 0
-            for lift in self.lifts:
-                lift.nodes = lift.monoid.allocate(0)
+            self._drop_store()
         self.windows = self.scanned = 0
 
     def _ask_trees(self, found: Array, upto: int, answers: list[Columns]) -> None:
@@ -400,7 +427,8 @@ class Sliced:
         n = 0
         if len(every):
             shape = (len(every), len(self.latest) if self.empty.any() else 1)
-            bounds = np.full(shape, self.watermark, np.int64), np.full(shape, NEVER, np.int64)
+            after = np.maximum(np.full(shape, self.watermark, np.int64), self.floor[:, np.newaxis])
+            bounds = after, np.full(shape, NEVER, np.int64)
             s = self.slices
             seen = (self.earliest, self.latest, self.epoch, np.empty(0, np.int64), np.empty(0, np.int64))
             n = int(general.due()(self.specs, *bounds, *seen, s.directory, s.rows, nothing))

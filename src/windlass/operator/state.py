@@ -230,6 +230,10 @@ def _making(branch: Branch) -> dict[str, Any]:
     """What it takes, besides queries and types, to make a branch like this one before its first event."""
     making: dict[str, Any] = {"queries": [query.name for query in _planned(branch)]}
     making["technique"] = next((name for name, store in STORES.items() if store == branch.store), "auto")
+    if branch.since != LONG_AGO:
+        making["since"] = branch.since
+    if branch.plan.joins:
+        making["joins"] = [list(join) for join in branch.plan.joins]
     if branch.engine is not None:
         making["removed"] = sorted(branch.plan.removed)
         making["dtypes"] = {name: str(dtype) for name, dtype in branch.plan.dtypes.items()}
@@ -260,15 +264,25 @@ def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, An
     other._reader.restore(reader)
     other._branches = []
     for making in branches:
-        branch = other._branch([queries[name] for name in making["queries"]], technique=making.get("technique", "auto"))
+        made, joins = [queries[name] for name in making["queries"]], making.get("joins", [])
+        ends = [first for _, first in joins] + [len(made)]
+        technique = making.get("technique", "auto")
+        branch = other._branch(made[: ends[0]], making.get("since", LONG_AGO), technique)
         if "engine" in making:
-            _install(branch, other, making)
+            added = [
+                other._branch(made[first:end], since, technique)
+                for (since, first), end in zip(joins, ends[1:], strict=True)
+            ]
+            _install(branch, other, making, added)
         other._branches.append(branch)
     return other
 
 
-def _install(branch: Branch, operator: Operator, making: Mapping[str, Any]) -> None:
+def _install(branch: Branch, operator: Operator, making: Mapping[str, Any], added: Sequence[Branch]) -> None:
     install(branch, operator, making["dtypes"], LONG_AGO)
+    for other in added:
+        install(other, operator, making["dtypes"], LONG_AGO)
+        branch.take_in(other)
     made = _making(branch)
     for what in ("engine", "partials"):
         if made[what] != making[what]:
