@@ -60,6 +60,7 @@ class Monoid:
     scan: Function | None = None
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
+    costly: bool = False  # lift and lower take longer than ⊕ (logarithms): in bulk they get loops of their own
     wraps: bool = False  # ⊕ is addition modulo 2^64: ⊖ is exact however much was combined
     nullable: bool = False
     commutative: bool = True
@@ -102,6 +103,7 @@ class Monoid:
             self.is_compiled,
             self.allocates,
             self.commutative,
+            self.costly,
         )
         try:
             return ":".join([*(digest(part) for part in parts if part is not None), digest_of(shape)])

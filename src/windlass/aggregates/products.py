@@ -113,7 +113,9 @@ def _geomean(type_: ValueType) -> Monoid:
         return p[1] > 0
 
     fields = (Field("log_sum", FLOAT64), Field("count", INT64))
-    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), seen=seen, interpreted=reason)
+    return Monoid(
+        (type_,), fields, lift, combine, lower, identity, pa.float64(), seen=seen, costly=True, interpreted=reason
+    )
 
 
 def _exact_geomean(type_: ValueType) -> Monoid:
@@ -147,5 +149,6 @@ def _exact_geomean(type_: ValueType) -> Monoid:
         pa.float64(),
         inverse=inverse,
         seen=seen,
+        costly=True,
         interpreted=reason,
     )
