@@ -1,7 +1,8 @@
-"""Where lifting and lowering take longer than ⊕ (logarithms), a chunk is lifted before it is answered and lowered
-after: an event is lifted once, for its answer and for its slot, and the loop in between calls nothing, so that what it
-works on stays in registers. Elsewhere it is done on the way: to write a partial down and read it again is dearer than
-to make it.
+"""When a chunk's events are lifted, and its answers lowered.
+
+Where that takes longer than ⊕ (`Monoid.apart`), before and after, in loops of their own: an event is lifted once, for
+its answer and for its slot, and the loop in between calls nothing, so that what it works on stays in registers.
+Elsewhere on the way: to write a partial down and read it again is dearer than to make it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ def staging(m: Monoid) -> tuple[Any, Any, Any, Any]:
     """`lift_all(events, begin, n, stages)`, `event_at(events, begin, k, stages)`,
     `answer_with(answers, begin, k, stages, x)` and `lower_all(answers, begin, n, stages)` for a chunk of n events from
     `begin` on."""
-    return _beforehand(m) if m.costly else _on_the_way(m)
+    return _beforehand(m) if m.apart() is not m else _on_the_way(m)
 
 
 def stages_of(m: Monoid, chunk: int) -> tuple[Columns, ...]:
     """Room for a chunk's events, lifted, and its answers, not yet lowered."""
-    return (m.allocate(chunk), m.allocate(chunk)) if m.costly else ()
+    return (m.allocate(chunk), m.allocate(chunk)) if m.apart() is not m else ()
 
 
 def _beforehand(m: Monoid) -> tuple[Any, Any, Any, Any]:
     load, store = accessors(m.fields)
-    lift_at, answer_at = lifted(m), answer(m)
+    lift_at, answer_at = lifted(m.apart()), answer(m.apart())
 
     def lift_all(events: Any, begin: Any, n: Any, stages: Any) -> Any:
         for k in range(n):

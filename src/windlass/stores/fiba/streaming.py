@@ -206,7 +206,7 @@ def stream_through(
         _through_window(store, times, events, total, window, answers)
         return
     youngest = store.youngest()
-    newest = LEAST if youngest is None else youngest
+    newest = LEAST if youngest is None or window == 1 else youngest
     if total and span and newest >= LEAST + span:
         store._evict_through(newest - span)
     store._settle()
@@ -230,7 +230,7 @@ def stream_through(
         _chunk(store, times, events, (begin, n, window, span, newest), zone, answers)
         for _, (last, found) in missed:
             store._answer_range(max(LEAST, newest_then - last + 1), found, begin)
-        newest = newest_then
+        newest = newest_then if window != 1 else LEAST  # a window of one time leaves even its youngest behind
         begin += n
     if span:
         store._shrink()
