@@ -100,7 +100,7 @@ def lower_many(m: Monoid, partials: Columns, answers: Answers) -> None:
 
 def _lower_kernel(m: Monoid) -> Function:
     load, _ = accessors(m.fields)
-    answer_at = answer(m)
+    answer_at = answer(m.apart())
 
     def lower(partials: Any, answers: Any, n: Any) -> Any:
         for i in range(n):

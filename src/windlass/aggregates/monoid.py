@@ -14,6 +14,9 @@ are given:
     gather(v, …)    the partial of a whole array of events at once, where that beats lifting them one by one
     unite([p, …])   the partial of several, oldest first, which may put off combining them until someone looks
     scan(c, i, j)   the combination of rows i … j - 1 of columns of partials at once (µWheel's combine_simd)
+    vectorised      pairs of lift or lower, where it is costly (logarithms), and the same function for loops that do
+                    nothing else: without branches and calls, LLVM makes vector instructions of it. The last place of
+                    its results may differ
 
 Nulls are not the functions' business: a null value becomes the identity. Where the answer over nothing but nulls
 is null, and the fields cannot tell, `optional` adds one that can.
@@ -58,6 +61,7 @@ class Monoid:
     gather: Function | None = None
     unite: Function | None = None
     scan: Function | None = None
+    vectorised: tuple[tuple[Function, Function], ...] = ()
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
     wraps: bool = False  # ⊕ is addition modulo 2^64: ⊖ is exact however much was combined
@@ -102,6 +106,7 @@ class Monoid:
             self.is_compiled,
             self.allocates,
             self.commutative,
+            len(self.vectorised),  # what they compute, lift and lower say
         )
         try:
             return ":".join([*(digest(part) for part in parts if part is not None), digest_of(shape)])
@@ -120,6 +125,15 @@ class Monoid:
         if self.finish is not None:
             return self.finish(columns, defined)
         return to_arrow(columns[0], defined, self.result)
+
+    def apart(self) -> Monoid:
+        """The same aggregate for loops that do nothing but lift, or lower; itself, if it has no other functions for
+        them. Whoever has replaced lift or lower gets what they have put there."""
+        lift, lower = self.lift, self.lower
+        for function, vectorised in self.vectorised:
+            lift = vectorised if function is self.lift else lift
+            lower = vectorised if function is self.lower else lower
+        return self if lift is self.lift and lower is self.lower else replace(self, lift=lift, lower=lower)
 
     def with_identity(self) -> Monoid:
         """The same aggregate with a true identity, adjoined where its functions have none."""

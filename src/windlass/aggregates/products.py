@@ -34,7 +34,7 @@ from windlass.aggregates.double import (
 from windlass.aggregates.extremes import interpreted
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import FLOAT64, INT64, ValueType
-from windlass.kernels import Field
+from windlass.kernels import Field, branchless_exp, branchless_log
 
 _LOG_MAX = math.log(sys.float_info.max)
 
@@ -89,9 +89,21 @@ def log(x: Any) -> Any:
 
 
 def root(log_sum: Any, count: Any) -> Any:
+    return math.exp(_mean(log_sum, count))
+
+
+def _mean(log_sum: Any, count: Any) -> Any:
     mean = log_sum / count
     # The mean of logarithms cannot pass the greatest of them, but its rounding can, where exp would overflow.
-    return math.exp(_LOG_MAX if _LOG_MAX < mean < math.inf else mean)
+    return _LOG_MAX if _LOG_MAX < mean < math.inf else mean
+
+
+def _lift_vectorised(x: Any) -> Any:
+    return (branchless_log(float(x)), 1)
+
+
+def _lower_vectorised(p: Any) -> Any:
+    return (branchless_exp(_mean(p[0], p[1])),)
 
 
 def _geomean(type_: ValueType) -> Monoid:
@@ -113,7 +125,18 @@ def _geomean(type_: ValueType) -> Monoid:
         return p[1] > 0
 
     fields = (Field("log_sum", FLOAT64), Field("count", INT64))
-    return Monoid((type_,), fields, lift, combine, lower, identity, pa.float64(), seen=seen, interpreted=reason)
+    return Monoid(
+        (type_,),
+        fields,
+        lift,
+        combine,
+        lower,
+        identity,
+        pa.float64(),
+        seen=seen,
+        vectorised=() if reason else ((lift, _lift_vectorised), (lower, _lower_vectorised)),
+        interpreted=reason,
+    )
 
 
 def _exact_geomean(type_: ValueType) -> Monoid:

@@ -10,11 +10,14 @@ from windlass.kernels.compilation import CannotCompile, compiled, direct
 from windlass.kernels.digests import digest
 from windlass.kernels.floats import plus_in_any_order
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
+from windlass.kernels.logarithms import branchless_exp, branchless_log
 
 __all__ = [
     "CannotCompile",
     "Field",
     "accessors",
+    "branchless_exp",
+    "branchless_log",
     "chooser",
     "compiled",
     "digest",

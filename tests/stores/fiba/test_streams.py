@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from stores.fiba.brute import ANSWERS, streamed
 
 from windlass import aggregates as agg
+from windlass.aggregates.partials import partial
 from windlass.stores import ClassicBTree, FiBA
 from windlass.stores.fiba import streaming
 
@@ -45,7 +47,7 @@ def test_streams(monkeypatch: Any, store: Any, reach: dict[str, int], aggregate:
             assert list(tree) == sorted(held)
 
 
-@pytest.mark.parametrize("reach", [{"window": 3}, {"window": 60}, {"span": 30}])
+@pytest.mark.parametrize("reach", [{"window": 1}, {"window": 2}, {"window": 3}, {"window": 60}, {"span": 30}])
 @pytest.mark.parametrize("aggregate", [agg.sum(), agg.collect_list()], ids=lambda a: a.name)
 def test_parts_of_the_window(monkeypatch: Any, reach: dict[str, int], aggregate: Any) -> None:
     """Window sharing: the last 1, 5 and 30 units of time, from the same tree."""
@@ -55,7 +57,7 @@ def test_parts_of_the_window(monkeypatch: Any, reach: dict[str, int], aggregate:
         tree = FiBA(aggregate, min_arity=3)
         held: dict[int, list[int]] = {}
         t = 0
-        for kind in ("in order", "near", "gaps"):
+        for kind in ("in order", "near", "gaps", "deep"):
             times = disorder(random, kind, 70, t)
             t = max(times)
             values = [random.randrange(50) for _ in times]
@@ -68,6 +70,38 @@ def test_parts_of_the_window(monkeypatch: Any, reach: dict[str, int], aggregate:
             answers = tree.stream(np.array(times), np.array(values), **reach, last=[1, 5, 30])
             assert [[_plain(a) for a in found] for found in answers] == expected
             tree.check_invariants()
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+@pytest.mark.parametrize("reach", [{"window": 1}, {"window": 20}, {"span": 30}])
+def test_streams_of_what_is_lifted_beforehand(monkeypatch: Any, reach: dict[str, int], interpreted: bool) -> None:
+    """Geometric means: nulls, zeros and negative values too, chunks that are deep, and parts of the window."""
+    random = Random(repr(reach))
+    for chunk in (1, 16, 1024):
+        monkeypatch.setattr(streaming, "CHUNK", chunk)
+        tree = FiBA(_interpreted(agg.geomean()) if interpreted else agg.geomean(), min_arity=3, nullable=True)
+        held: dict[int, list[Any]] = {}
+        t = 0
+        for kind in ("in order", "near", "deep"):
+            times = disorder(random, kind, 70, t)
+            t = max(times)
+            values = [random.choice([None, 0.0, -1.0, 2.5, 1e300, 5e-324, 7.0, 3.0, 3.0, 11.0]) for _ in times]
+            expected: list[list[Any]] = [[], []]
+            for event in zip(times, values, strict=True):
+                streamed(held, [event], reach.get("window", 0), reach.get("span", 0))
+                for found, last in zip(expected, (None, 5), strict=True):
+                    found.append(_geomean([v for k in held if last is None or k > max(held) - last for v in held[k]]))
+            answers = tree.stream(np.array(times), pa.array(values, pa.float64()), **reach, last=[5])
+            for found, wanted in zip(answers, expected, strict=True):
+                assert found.to_pylist() == [a if a is None else pytest.approx(a, nan_ok=True) for a in wanted]
+            tree.check_invariants()
+
+
+def test_partials_of_what_is_lifted_beforehand_are_not_lowered() -> None:
+    times, values = np.arange(2000), 1.0 + np.arange(2000) % 7
+    found = FiBA(partial(agg.geomean())).stream(times, pa.array(values), window=3).to_pylist()
+    assert [p["count"] for p in found] == [1, 2] + [3] * 1998
+    assert found[-1]["log_sum"] == pytest.approx(np.log(values[-3:]).sum())
 
 
 def test_long_streams_of_every_distance() -> None:
@@ -135,6 +169,15 @@ def test_arrow_in_arrow_out_and_timestamps() -> None:
     found = FiBA(agg.sum()).stream(times, pa.array([1, None, 3, 4]), span="5m")
     assert isinstance(found, pa.Array) and found.to_pylist() == [1, 1, 4, 4]
     assert FiBA(agg.max()).stream([], np.zeros(0, np.int64), window=3).tolist() == []
+
+
+def _interpreted(aggregate: Any) -> Any:
+    return replace(aggregate, build=lambda *types: replace(aggregate.build(*types), interpreted="a test"))
+
+
+def _geomean(values: list[Any]) -> float | None:
+    logs = [-np.inf if v == 0 else np.log(v) if v > 0 else np.nan for v in values if v is not None]
+    return float(np.exp(np.mean(logs))) if logs else None
 
 
 def _plain(answer: Any) -> Any:

@@ -42,7 +42,8 @@ throughout.
 | `repair.py`, `ranges.py` | the four kinds of aggregates; pieces of a range |
 | `changing.py`, `memory.py`, `store.py` | the steps as kernels; arrays, and snapshots of them; the stores |
 | `times.py`, `invariants.py` | event times; what must hold |
-| `survey.py`, `deep.py`, `answering.py`, `streaming.py` | a chunk of a stream: planned, answered, put into the tree |
+| `survey.py`, `deep.py` | a chunk of a stream, planned |
+| `staging.py`, `answering.py`, `streaming.py` | lifted, answered, put into the tree |
 """
 
 from windlass.stores.fiba.store import ClassicBTree, FiBA

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.aggregates.evaluation import answer, lifted
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors, chooser
 from windlass.stores.fiba.nodes import at
 from windlass.stores.fiba.ranges import folding
+from windlass.stores.fiba.staging import staging
 from windlass.stores.fiba.survey import DEEP, LEAVES, ZONE
 
 
@@ -23,7 +23,8 @@ def answering(m: Monoid) -> Any:
     combine, identity = m.combine, m.identity
     load, store = accessors(m.fields)
     choose = chooser(m.fields)
-    fold, lift_at, answer_at = folding(m), lifted(m), answer(m)
+    fold = folding(m)
+    lift_all, event_at, answer_with, lower_all = staging(m)
 
     def grow(leaves: Any, width: Any, n: Any, starts: Any, pieces: Any, values: Any, aggregates: Any) -> Any:
         """The n leaves and all nodes above them."""
@@ -57,10 +58,11 @@ def answering(m: Monoid) -> Any:
         state: Any, events: Any, begin: Any, n: Any, out: Any, more: Any, partials: Any, answers: Any
     ) -> Any:
         head, rows, values, aggregates = state
-        suffixes, leaves = partials
+        suffixes, leaves, stages = partials
         order, ops, fronts, starts, pieces, times, slots, told = out
         drop_starts, drops = more[0], more[1]
         zone = at(told, ZONE)
+        lift_all(events, begin, n, stages)
         if zone > 0:
             x = load(values, at(slots, zone - 1))
             store(suffixes, zone - 1, x)
@@ -94,21 +96,22 @@ def answering(m: Monoid) -> Any:
                 x = load(leaves, width + leaf)
                 left = combine(left, x)
                 while k < stop:
-                    event = lift_at(events, begin + k)
+                    event = event_at(events, begin, k, stages)
                     x, left = combine(x, event), combine(left, event)
                     y = combine(left, right) if some_right else left
                     front = at(fronts, k)
-                    answer_at(answers, begin + k, combine(load(suffixes, front), y) if front < zone else y)
+                    answer_with(answers, begin, k, stages, combine(load(suffixes, front), y) if front < zone else y)
                     k += 1
                 if stop < n:
                     climb(leaves, width + leaf, x)
             else:
                 if leaf >= 0:
-                    climb(leaves, width + leaf, combine(load(leaves, width + leaf), lift_at(events, begin + k)))
+                    climb(leaves, width + leaf, combine(load(leaves, width + leaf), event_at(events, begin, k, stages)))
                 x = load(leaves, 1)
                 front = at(fronts, k)
-                answer_at(answers, begin + k, combine(load(suffixes, front), x) if front < zone else x)
+                answer_with(answers, begin, k, stages, combine(load(suffixes, front), x) if front < zone else x)
                 k += 1
+        lower_all(answers, begin, n, stages)
 
     return answer_chunk
 

@@ -127,10 +127,10 @@ def quick(kernel: Any) -> Function:
 # ---------------------------------------------------------------------- second steps, for one aggregate
 
 
-def changing(m: Monoid) -> Function:
-    """`change(state, events, order, slots, n, repairs, count)`: lift n events, in the order given (empty: as they are),
-    into their slots, and repair."""
-    combine, lift_at, repair = m.combine, lifted(m), repairing(m)
+def changing(m: Monoid, lift_at: Function) -> Function:
+    """`change(state, events, order, slots, n, repairs, count)`: put n events, in the order given (empty: as they are),
+    each lifted by `lift_at(events, i)`, into their slots, and repair."""
+    combine, repair = m.combine, repairing(m)
     load, store = accessors(m.fields)
 
     def change(state: Any, events: Any, order: Any, slots: Any, n: Any, repairs: Any, count: Any) -> Any:
@@ -148,7 +148,7 @@ def changing(m: Monoid) -> Function:
 
 
 def change_kernel(m: Monoid) -> Function:
-    change = changing(m)
+    change = changing(m, lifted(m))
 
     def change_batch(state: Any, events: Any, order: Any, n: Any, arena: Any, count: Any) -> Any:
         items, gathered, slots, repairs = carve(arena, n, state[0][ARITY])

@@ -23,6 +23,7 @@ from windlass.stores.fiba.eviction import evict_up_to
 from windlass.stores.fiba.insertion import locate, take_in
 from windlass.stores.fiba.nodes import SIZE, at, put
 from windlass.stores.fiba.repair import settle
+from windlass.stores.fiba.staging import stages_of, staging
 from windlass.stores.fiba.survey import (
     DEEP,
     DIGITS,
@@ -153,14 +154,20 @@ def older_step(tree: Any, t: Any) -> Any:
 
 def stream_kernel(m: Monoid) -> Any:
     """Answer a chunk, then lift it into its slots and repair."""
-    answer_chunk, change = answering(m), changing(m)
+    event_at = staging(m)[1]
+
+    def lift_at(chunk: Any, i: Any) -> Any:
+        events, begin, stages = chunk
+        return event_at(events, begin, i - begin, stages)
+
+    answer_chunk, change = answering(m), changing(m, lift_at)
 
     def stream(
         state: Any, events: Any, begin: Any, n: Any, arena: Any, told: Any, partials: Any, answers: Any, count: Any
     ) -> Any:
         out, more, items, new, sorted_, gather, repairs = carve(arena, told)
         answer_chunk(state, events, begin, n, out, more, partials, answers)
-        change(state, events, out[0], new, told[SURVIVORS], repairs, count)
+        change(state, (events, begin, partials[2]), out[0], new, told[SURVIVORS], repairs, count)
 
     return stream
 
@@ -177,7 +184,8 @@ class Scratch:
         words = 9 * length + 3 * gathered + 2 * zone + 7 * leaves + pieces + 2 * store.rows + 2
         self.arena = np.empty(words, np.int64)
         nodes, allocate = 2 << (leaves - 1).bit_length(), store._bound.allocate
-        self.partials = allocate(zone), allocate(nodes)  # suffixes of the zone; leaves, and what is above them
+        # suffixes of the zone; leaves, and what is above them
+        self.partials = allocate(zone), allocate(nodes), stages_of(store._bound, chunk)
 
 
 def stream_through(
@@ -198,7 +206,7 @@ def stream_through(
         _through_window(store, times, events, total, window, answers)
         return
     youngest = store.youngest()
-    newest = LEAST if youngest is None else youngest
+    newest = LEAST if youngest is None or window == 1 else youngest
     if total and span and newest >= LEAST + span:
         store._evict_through(newest - span)
     store._settle()
@@ -222,7 +230,7 @@ def stream_through(
         _chunk(store, times, events, (begin, n, window, span, newest), zone, answers)
         for _, (last, found) in missed:
             store._answer_range(max(LEAST, newest_then - last + 1), found, begin)
-        newest = newest_then
+        newest = newest_then if window != 1 else LEAST  # a window of one time leaves even its youngest behind
         begin += n
     if span:
         store._shrink()
