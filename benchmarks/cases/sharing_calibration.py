@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import fitting, results
 from benchmarks.acqs import acqs, aggregate_for
 from benchmarks.cases import Scale, Table
+from benchmarks.fitting import constants
 from benchmarks.results import Row
 from windlass.sharing import TECHNIQUES, Plan, Tree
 from windlass.sharing.calibration import Calibration, Constants
@@ -144,32 +144,18 @@ def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, 
 
 def fitted(rows: list[Row]) -> Calibration:
     cuts = [r for r in rows if r["technique"] == "cut"]
-    event, slice_ = _least_squares([[r["events"], r["edges"]] for r in cuts], [r["nanoseconds"] for r in cuts])
-    again = _least_squares([[r["events"], r["edges"]] for r in cuts], [r["again"] for r in cuts])
+    event, slice_ = constants([[r["events"], r["edges"]] for r in cuts], [r["nanoseconds"] for r in cuts])
+    again = constants([[r["events"], r["edges"]] for r in cuts], [r["again"] for r in cuts])
     calls = [r for r in rows if r["technique"] == "batch"]
-    batch = _least_squares([[1.0, r["acqs"]] for r in calls], [r["nanoseconds"] for r in calls])[0]
+    batch = constants([[1.0, r["acqs"]] for r in calls], [r["nanoseconds"] for r in calls])[0]
     call = float(f"{np.mean([r['nanoseconds'] for r in rows if r['technique'] == 'call']):.3g}")
     techniques = {}
     for name in TECHNIQUES:
         mine = [r for r in rows if r["technique"] == name]
         table = [[r["operations"], r["edges"], r["answers"]] for r in mine]
         left = [max(r["nanoseconds"] - event * r["events"] - batch, 0.05 * r["nanoseconds"]) for r in mine]
-        techniques[name] = Constants(*_least_squares(table, left))
+        techniques[name] = Constants(*constants(table, left))
     return Calibration(batch, event, slice_, again[0], call, techniques)
-
-
-def _least_squares(table: list[list[float]], measured: list[float]) -> list[float]:
-    """Relative errors squared, the least sum of them with no coefficient below zero."""
-    x, y = np.array(table) / np.array(measured)[:, None], np.ones(len(measured))
-    best, found = float("inf"), np.zeros(x.shape[1])
-    for size in range(1, x.shape[1] + 1):
-        for used in combinations(range(x.shape[1]), size):
-            part, *_ = np.linalg.lstsq(x[:, used], y, rcond=None)
-            error = float(((x[:, used] @ part - y) ** 2).sum())
-            if (part >= 0).all() and error < best:
-                best, found = error, np.zeros(x.shape[1])
-                found[list(used)] = part
-    return [float(f"{value:.3g}") for value in found]
 
 
 def predicted(row: Row, c: Calibration) -> float:
@@ -178,14 +164,17 @@ def predicted(row: Row, c: Calibration) -> float:
     return c.batch + row["events"] * c.event + final
 
 
+def _off(rows: list[Row], c: Calibration) -> float:
+    return fitting.deviation([predicted(r, c) for r in rows], [r["nanoseconds"] for r in rows])
+
+
 def tables(rows: list[Row]) -> list[Table]:
     c = fitted(rows)
     lines = []
     for name, info in TECHNIQUES.items():
         mine = [r for r in rows if r["technique"] == name]
-        off = np.mean([abs(predicted(r, c) / r["nanoseconds"] - 1) for r in mine])
         t = c.techniques[name]
-        lines.append([info.title, f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{off:.0%}"])
+        lines.append([info.title, f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{_off(mine, c):.0%}"])
     caption = (
         f"ns; a batch {c.batch:,.0f} a tree, an event {c.event:g}, a slice {c.slice:g}, "
         f"a partial folded again {c.partial:g}, a fold for all windows over a wheel {c.call:,.0f} a call"
@@ -194,29 +183,16 @@ def tables(rows: list[Row]) -> list[Table]:
 
 
 def findings(rows: list[Row]) -> list[str]:
-    c = fitted(rows)
-    off = [abs(predicted(r, c) / r["nanoseconds"] - 1) for r in rows if r["technique"] in TECHNIQUES]
-    return [f"fitted times are off by {np.mean(off):.0%} on average over {len(off)} trees"]
+    trees = [r for r in rows if r["technique"] in TECHNIQUES]
+    return [f"fitted times are off by {_off(trees, fitted(rows)):.0%} on average over {len(trees)} trees"]
 
 
 def draw(rows: list[Row]) -> Any:
-    from benchmarks import style
-
-    c = fitted(rows)
-    fig, grid = style.figure(1, 1, width=6.0, height=4.4)
-    axes = grid[0][0]
+    c, points = fitted(rows), {}
     for name, info in TECHNIQUES.items():
         mine = [r for r in rows if r["technique"] == name]
-        x, y = [predicted(r, c) / 1e6 for r in mine], [r["nanoseconds"] / 1e6 for r in mine]
-        style.line(axes, info.title, x, y, linestyle="", alpha=0.8)
-    ends = [f(r["nanoseconds"] for r in rows if r["technique"] in TECHNIQUES) / 1e6 for f in (min, max)]
-    axes.plot(ends, ends, color="#999999", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("fitted (ms)")
-    axes.set_ylabel("measured (ms)")
-    style.shared_legend(fig, grid, columns=4)
-    return fig
+        points[info.title] = [predicted(r, c) / 1e6 for r in mine], [r["nanoseconds"] / 1e6 for r in mine]
+    return fitting.draw(points, "ms", columns=4)
 
 
 if __name__ == "__main__":
