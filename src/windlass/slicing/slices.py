@@ -52,7 +52,7 @@ class Slices:
     def add_keys(self, keys: int) -> None:
         missing = keys - len(self.directory)
         if missing > 0:
-            directory = lines(max(keys, 2 * len(self.directory), 16), ENTRY)
+            directory = lines(max(keys, 2 * len(self.directory)), ENTRY)  # as many as engines make room for
             directory[: len(self.directory)] = self.directory
             directory[len(self.directory) :] = 0
             self.directory = directory
