@@ -1,9 +1,9 @@
 """Calibration of the cost model: nanoseconds for each event, slice, operation, edge and answer.
 
-Trees of random ACQs are run with every technique over random integers, one event a unit of time, after their
-windows have filled. Processor times are fitted by least squares of relative errors, no constant below zero. What
-is found is the package's table, `src/windlass/sharing/calibration.json`, which `python -m
-benchmarks.cases.sharing_calibration` writes from the results.
+Trees of random ACQs are run with every technique over random integers, one event a unit of time, in batches of the
+size that the cost model assumes, after their windows have filled. Processor times are fitted by least squares of
+relative errors, no constant below zero. What is found is the package's table,
+`src/windlass/sharing/calibration.json`, which `python -m benchmarks.cases.sharing_calibration` writes from the results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.cases import Scale, Table
 from benchmarks.fitting import constants
 from benchmarks.results import Row
 from windlass.sharing import TECHNIQUES, Plan, Tree
-from windlass.sharing.calibration import Calibration, Constants
+from windlass.sharing.calibration import BATCH, Calibration, Constants
 from windlass.sharing.counters import counter_for
 from windlass.sharing.fragments import edges_of
 from windlass.sharing.load import Load
@@ -41,14 +41,15 @@ def run(scale: Scale) -> Iterator[Row]:
         yield {"technique": "batch", "acqs": number, "nanoseconds": _batch(number, scale.seed)}
     for number in scale.pick((2, 5, 10, 20), (2, 5)):
         yield {"technique": "call", "windows": number, "nanoseconds": _call(number)}
-    for k in range(scale.pick(24, 2)):
-        number = int(rng.choice((1, 3, 10, 30)))
-        longest = int(rng.choice((4, 20, 100)))
-        overlap = int(rng.choice((8, 128, 2048, 32_768)))
+    batch = scale.pick(BATCH, 1 << 13)
+    for k in range(scale.pick(30, 2)):
+        number = int(rng.choice((1, 3, 10, 30, 100)))
+        longest = int(rng.choice((4, 20, 100, 1000)))
+        overlap = min(int(rng.choice((8, 128, 2048, 32_768))), scale.pick(1 << 20, 1 << 13) // longest)
         skew = float(rng.choice((-1, 0, 1)))
         scale.say(f"{k}: {number} ACQs, slides up to {longest}, overlaps up to {overlap}")
         for technique in TECHNIQUES:
-            row = _tree(technique, number, longest, min(overlap, n // longest // 2), skew, n, scale.seed + k)
+            row = _tree(technique, number, longest, overlap, skew, batch, scale.seed + k)
             if row:
                 yield row
 
@@ -121,12 +122,12 @@ def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, 
     if operations > 2e9:
         return None
     plan = Plan((Tree(tuple(chosen), technique, 0.0, 0.0, 0.0),), "weaveshare", "pairs", 1.0, "operations", 0.0)
-    values = np.random.default_rng(seed).integers(0, 1 << 40, 4 * n)
-    started, times = plan.run(), []
-    for k in range(4):
-        part = slice(k * n, (k + 1) * n)
+    rng, started, times = np.random.default_rng(seed), plan.run(), []
+    filled = 1 + int(load.ranges[-1]) // n  # batches
+    for k in range(filled + 7):
+        ts, values = np.arange(k * n, (k + 1) * n), rng.integers(0, 1 << 40, n)
         before = time.process_time_ns()
-        started.process(np.arange(n) + k * n, values[part])
+        started.process(ts, values)
         times.append(time.process_time_ns() - before)
     return {
         "technique": technique,
@@ -135,7 +136,7 @@ def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, 
         "edges": n * load.edge_rate,
         "operations": operations,
         "answers": n * load.answers,
-        "nanoseconds": float(np.median(times[1:])),
+        "nanoseconds": float(np.median(times[filled:])),
     }
 
 
