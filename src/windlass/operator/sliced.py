@@ -100,6 +100,18 @@ class Sliced:
         self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
         self.retired |= findings
 
+    def change_store(self) -> None:
+        """The plan has another store now."""
+        self.choice = Choice(self.plan.chosen, self.plan.may_learn)
+        self._drop_store()
+
+    def _drop_store(self) -> None:
+        """What was kept over slices does not hold any more."""
+        self.forest.clear()
+        self.slices.directory[:, CLEAN] = 0
+        for lift in self.lifts:
+            lift.keep(self.choice.store == EAGER, self.plan.as_tree)
+
     def needed_keys(self) -> Array:
         """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""
         directory = self.slices.directory
@@ -376,10 +388,7 @@ class Sliced:
         s = self.slices
         behind = int(general.behind()(late, before, s.directory, s.rows)) if len(late) else 0
         if self.choice.note(self.windows, self.scanned, len(late), behind):
-            self.forest.clear()
-            s.directory[:, CLEAN] = 0
-            for lift in self.lifts:
-                lift.nodes = lift.monoid.allocate(0)
+            self._drop_store()
         self.windows = self.scanned = 0
 
     def _ask_trees(self, found: Array, upto: int, answers: list[Columns]) -> None:
