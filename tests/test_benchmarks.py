@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="the bench extra is not installed")
 
 from benchmarks import driving, report, results, run
-from benchmarks.cases import NAMES, load, sharing_engine
+from benchmarks.cases import NAMES, load, sharing_calibration, sharing_engine
 from windlass.operator.costs import to_json
 
 
@@ -66,3 +66,8 @@ def test_answers_that_differ_stop_a_comparison():
 def test_the_costs_of_the_engine_are_what_the_results_say():
     rows = results.read(results.ROOT / "results" / "sharing_engine.json")["rows"]
     assert sharing_engine.TABLE.read_text() == to_json(sharing_engine.fitted(rows))
+
+
+def test_the_calibration_is_what_the_results_say():
+    rows = results.read(results.ROOT / "results" / "sharing_calibration.json")["rows"]
+    assert sharing_calibration.TABLE.read_text() == sharing_calibration.fitted(rows).to_json()

@@ -1,27 +1,27 @@
 """Calibration of the cost model: nanoseconds for each event, slice, operation, edge and answer.
 
-Trees of random ACQs are run with every technique over random integers, one event a unit of time, after their
-windows have filled. Processor times are fitted by least squares of relative errors, no constant below zero. What
-is found is the package's table, `src/windlass/sharing/calibration.json`, which `python -m
-benchmarks.cases.sharing_calibration` writes from the results.
+Trees of random ACQs are run with every technique over random integers, one event a unit of time, in batches of the
+size that the cost model assumes, after their windows have filled. Processor times are fitted by least squares of
+relative errors, no constant below zero. What is found is the package's table,
+`src/windlass/sharing/calibration.json`, which `python -m benchmarks.cases.sharing_calibration` writes from the results.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import fitting, results
 from benchmarks.acqs import acqs, aggregate_for
 from benchmarks.cases import Scale, Table
+from benchmarks.fitting import constants
 from benchmarks.results import Row
 from windlass.sharing import TECHNIQUES, Plan, Tree
-from windlass.sharing.calibration import Calibration, Constants
+from windlass.sharing.calibration import BATCH, Calibration, Constants
 from windlass.sharing.counters import counter_for
 from windlass.sharing.fragments import edges_of
 from windlass.sharing.load import Load
@@ -41,14 +41,15 @@ def run(scale: Scale) -> Iterator[Row]:
         yield {"technique": "batch", "acqs": number, "nanoseconds": _batch(number, scale.seed)}
     for number in scale.pick((2, 5, 10, 20), (2, 5)):
         yield {"technique": "call", "windows": number, "nanoseconds": _call(number)}
-    for k in range(scale.pick(24, 2)):
-        number = int(rng.choice((1, 3, 10, 30)))
-        longest = int(rng.choice((4, 20, 100)))
-        overlap = int(rng.choice((8, 128, 2048, 32_768)))
+    batch = scale.pick(BATCH, 1 << 13)
+    for k in range(scale.pick(30, 2)):
+        number = int(rng.choice((1, 3, 10, 30, 100)))
+        longest = int(rng.choice((4, 20, 100, 1000)))
+        overlap = min(int(rng.choice((8, 128, 2048, 32_768))), scale.pick(1 << 20, 1 << 13) // longest)
         skew = float(rng.choice((-1, 0, 1)))
         scale.say(f"{k}: {number} ACQs, slides up to {longest}, overlaps up to {overlap}")
         for technique in TECHNIQUES:
-            row = _tree(technique, number, longest, min(overlap, n // longest // 2), skew, n, scale.seed + k)
+            row = _tree(technique, number, longest, overlap, skew, batch, scale.seed + k)
             if row:
                 yield row
 
@@ -121,12 +122,12 @@ def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, 
     if operations > 2e9:
         return None
     plan = Plan((Tree(tuple(chosen), technique, 0.0, 0.0, 0.0),), "weaveshare", "pairs", 1.0, "operations", 0.0)
-    values = np.random.default_rng(seed).integers(0, 1 << 40, 4 * n)
-    started, times = plan.run(), []
-    for k in range(4):
-        part = slice(k * n, (k + 1) * n)
+    rng, started, times = np.random.default_rng(seed), plan.run(), []
+    filled = 1 + int(load.ranges[-1]) // n  # batches
+    for k in range(filled + 7):
+        ts, values = np.arange(k * n, (k + 1) * n), rng.integers(0, 1 << 40, n)
         before = time.process_time_ns()
-        started.process(np.arange(n) + k * n, values[part])
+        started.process(ts, values)
         times.append(time.process_time_ns() - before)
     return {
         "technique": technique,
@@ -135,7 +136,7 @@ def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, 
         "edges": n * load.edge_rate,
         "operations": operations,
         "answers": n * load.answers,
-        "nanoseconds": float(np.median(times[1:])),
+        "nanoseconds": float(np.median(times[filled:])),
     }
 
 
@@ -144,32 +145,18 @@ def _tree(technique: str, number: int, longest: int, overlap: int, skew: float, 
 
 def fitted(rows: list[Row]) -> Calibration:
     cuts = [r for r in rows if r["technique"] == "cut"]
-    event, slice_ = _least_squares([[r["events"], r["edges"]] for r in cuts], [r["nanoseconds"] for r in cuts])
-    again = _least_squares([[r["events"], r["edges"]] for r in cuts], [r["again"] for r in cuts])
+    event, slice_ = constants([[r["events"], r["edges"]] for r in cuts], [r["nanoseconds"] for r in cuts])
+    again = constants([[r["events"], r["edges"]] for r in cuts], [r["again"] for r in cuts])
     calls = [r for r in rows if r["technique"] == "batch"]
-    batch = _least_squares([[1.0, r["acqs"]] for r in calls], [r["nanoseconds"] for r in calls])[0]
+    batch = constants([[1.0, r["acqs"]] for r in calls], [r["nanoseconds"] for r in calls])[0]
     call = float(f"{np.mean([r['nanoseconds'] for r in rows if r['technique'] == 'call']):.3g}")
     techniques = {}
     for name in TECHNIQUES:
         mine = [r for r in rows if r["technique"] == name]
         table = [[r["operations"], r["edges"], r["answers"]] for r in mine]
         left = [max(r["nanoseconds"] - event * r["events"] - batch, 0.05 * r["nanoseconds"]) for r in mine]
-        techniques[name] = Constants(*_least_squares(table, left))
+        techniques[name] = Constants(*constants(table, left))
     return Calibration(batch, event, slice_, again[0], call, techniques)
-
-
-def _least_squares(table: list[list[float]], measured: list[float]) -> list[float]:
-    """Relative errors squared, the least sum of them with no coefficient below zero."""
-    x, y = np.array(table) / np.array(measured)[:, None], np.ones(len(measured))
-    best, found = float("inf"), np.zeros(x.shape[1])
-    for size in range(1, x.shape[1] + 1):
-        for used in combinations(range(x.shape[1]), size):
-            part, *_ = np.linalg.lstsq(x[:, used], y, rcond=None)
-            error = float(((x[:, used] @ part - y) ** 2).sum())
-            if (part >= 0).all() and error < best:
-                best, found = error, np.zeros(x.shape[1])
-                found[list(used)] = part
-    return [float(f"{value:.3g}") for value in found]
 
 
 def predicted(row: Row, c: Calibration) -> float:
@@ -178,14 +165,17 @@ def predicted(row: Row, c: Calibration) -> float:
     return c.batch + row["events"] * c.event + final
 
 
+def _off(rows: list[Row], c: Calibration) -> float:
+    return fitting.deviation([predicted(r, c) for r in rows], [r["nanoseconds"] for r in rows])
+
+
 def tables(rows: list[Row]) -> list[Table]:
     c = fitted(rows)
     lines = []
     for name, info in TECHNIQUES.items():
         mine = [r for r in rows if r["technique"] == name]
-        off = np.mean([abs(predicted(r, c) / r["nanoseconds"] - 1) for r in mine])
         t = c.techniques[name]
-        lines.append([info.title, f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{off:.0%}"])
+        lines.append([info.title, f"{t.operation:g}", f"{t.edge:g}", f"{t.answer:g}", f"{_off(mine, c):.0%}"])
     caption = (
         f"ns; a batch {c.batch:,.0f} a tree, an event {c.event:g}, a slice {c.slice:g}, "
         f"a partial folded again {c.partial:g}, a fold for all windows over a wheel {c.call:,.0f} a call"
@@ -194,29 +184,16 @@ def tables(rows: list[Row]) -> list[Table]:
 
 
 def findings(rows: list[Row]) -> list[str]:
-    c = fitted(rows)
-    off = [abs(predicted(r, c) / r["nanoseconds"] - 1) for r in rows if r["technique"] in TECHNIQUES]
-    return [f"fitted times are off by {np.mean(off):.0%} on average over {len(off)} trees"]
+    trees = [r for r in rows if r["technique"] in TECHNIQUES]
+    return [f"fitted times are off by {_off(trees, fitted(rows)):.0%} on average over {len(trees)} trees"]
 
 
 def draw(rows: list[Row]) -> Any:
-    from benchmarks import style
-
-    c = fitted(rows)
-    fig, grid = style.figure(1, 1, width=6.0, height=4.4)
-    axes = grid[0][0]
+    c, points = fitted(rows), {}
     for name, info in TECHNIQUES.items():
         mine = [r for r in rows if r["technique"] == name]
-        x, y = [predicted(r, c) / 1e6 for r in mine], [r["nanoseconds"] / 1e6 for r in mine]
-        style.line(axes, info.title, x, y, linestyle="", alpha=0.8)
-    ends = [f(r["nanoseconds"] for r in rows if r["technique"] in TECHNIQUES) / 1e6 for f in (min, max)]
-    axes.plot(ends, ends, color="#999999", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("fitted (ms)")
-    axes.set_ylabel("measured (ms)")
-    style.shared_legend(fig, grid, columns=4)
-    return fig
+        points[info.title] = [predicted(r, c) / 1e6 for r in mine], [r["nanoseconds"] / 1e6 for r in mine]
+    return fitting.draw(points, "ms", columns=4)
 
 
 if __name__ == "__main__":

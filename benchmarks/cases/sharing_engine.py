@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import results
+from benchmarks import fitting, results
 from benchmarks.cases import Scale, Table
 from benchmarks.results import Row
 from windlass import Operator, Query, Sliding, agg
@@ -114,23 +114,10 @@ def fitted(rows: list[Row]) -> dict[str, Constants]:
         for r in mine:
             *shared, operations = features(Counts(**r["counts"]), r["technique"], r["keyed"])
             table.append([*shared, *(operations if name == r["technique"] else 0.0 for name in names)])
-        constants = _non_negative(np.array(table), np.array([r["nanoseconds"] for r in mine]))
+        constants = fitting.constants(table, [r["nanoseconds"] for r in mine])
         own = constants[-len(names) :]
         found[engine] = Constants(*constants[: -len(names)], dict(zip(names, own, strict=True)))
     return found
-
-
-def _non_negative(table: Any, measured: Any) -> list[float]:
-    """Least squares of relative errors with no coefficient below zero: one coordinate after the other."""
-    x = table / measured[:, None]
-    scale = np.maximum(np.abs(x).max(axis=0), 1e-300)
-    x = x / scale
-    gram, right = x.T @ x + 1e-9 * np.eye(x.shape[1]), x.sum(axis=0)
-    w = np.zeros(x.shape[1])
-    for _ in range(20_000):
-        for i in range(len(w)):
-            w[i] = max(0.0, w[i] + (right[i] - gram[i] @ w) / gram[i, i])
-    return [float(f"{value:.3g}") for value in w / scale]
 
 
 def predicted(row: Row, found: dict[str, Constants]) -> float:
@@ -139,7 +126,7 @@ def predicted(row: Row, found: dict[str, Constants]) -> float:
 
 
 def _off(rows: list[Row], found: dict[str, Constants]) -> float:
-    return float(np.mean([abs(predicted(r, found) / r["nanoseconds"] - 1) for r in rows]))
+    return fitting.deviation([predicted(r, found) for r in rows], [r["nanoseconds"] for r in rows])
 
 
 def tables(rows: list[Row]) -> list[Table]:
@@ -165,29 +152,11 @@ def findings(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row]) -> Any:
-    from benchmarks import style
-
-    found = fitted(rows)
-    fig, grid = style.figure(1, 1, width=6.0, height=4.4)
-    axes = grid[0][0]
+    found, points = fitted(rows), {}
     for name in STORES:
         mine = [r for r in rows if r["technique"] == name]
-        style.line(
-            axes,
-            TITLES[name],
-            [predicted(r, found) for r in mine],
-            [r["nanoseconds"] for r in mine],
-            linestyle="",
-            alpha=0.8,
-        )
-    ends = [f(r["nanoseconds"] for r in rows) for f in (min, max)]
-    axes.plot(ends, ends, color="#999999", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("fitted (ns an event)")
-    axes.set_ylabel("measured (ns an event)")
-    style.shared_legend(fig, grid, columns=3)
-    return fig
+        points[TITLES[name]] = [predicted(r, found) for r in mine], [r["nanoseconds"] for r in mine]
+    return fitting.draw(points, "ns an event", columns=3)
 
 
 if __name__ == "__main__":

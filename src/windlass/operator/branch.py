@@ -167,6 +167,12 @@ class Branch:
         self.answers.keep(left)
         self.engine.retire(self.plan.unused_findings, self.plan.unused_kept)
 
+    def answer_by(self, store: str) -> None:
+        """Answer windows by another store, which is made from the slices there are."""
+        self.store = self.plan.store = store
+        self.plan.__dict__.pop("eager", None)
+        self.running.change_store()
+
     def advance(self, watermark: int, over: bool = False, partial: bool = False) -> None:
         if self.engine is not None:
             self.due.append(self.engine.advance(watermark, over, partial))

@@ -23,12 +23,17 @@ from windlass.operator.replay import Replay
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.slices import Slices
 
 Array = np.ndarray[Any, Any]
 
 
 class Engine(ABC):
     lifts: list[Lift]
+
+    @property
+    @abstractmethod
+    def slices(self) -> Slices: ...
 
     @abstractmethod
     def start(self, watermark: int) -> None:
@@ -80,6 +85,10 @@ class Engine(ABC):
     def _retire(self, findings: set[int]) -> None: ...
 
     @abstractmethod
+    def change_store(self) -> None:
+        """The plan has another store now."""
+
+    @abstractmethod
     def held(self) -> dict[str, int]:
         """Counters of what is in memory."""
 
@@ -116,6 +125,10 @@ class InOrder(Engine):
         self.plan, self.lifts = plan, list(lifts)
         self.ordered = Ordered(plan, lifts)
         self.due: list[Rows] = []
+
+    @property
+    def slices(self) -> Slices:
+        return self.ordered.slices
 
     def start(self, watermark: int) -> None:
         self.ordered.watermark = watermark
@@ -187,8 +200,11 @@ class InOrder(Engine):
     def _retire(self, findings: set[int]) -> None:
         self.ordered.retire(findings)
 
+    def change_store(self) -> None:
+        self.ordered.change_store()
+
     def held(self) -> dict[str, int]:
-        return {"slices": len(self.ordered.slices), "tuples": 0}
+        return {"slices": len(self.slices), "tuples": 0}
 
 
 class Reordered(Engine):
@@ -198,6 +214,10 @@ class Reordered(Engine):
         self.plan, self.lifts = plan, list(lifts)
         self.replay = Replay(plan, lifts, lateness, has_sequence)
         self.pending: list[tuple[Tuples, Array, Array | None]] = []
+
+    @property
+    def slices(self) -> Slices:
+        return self.replay.engine.slices
 
     def start(self, watermark: int) -> None:
         self.replay.engine.watermark = watermark
@@ -259,10 +279,13 @@ class Reordered(Engine):
     def _retire(self, findings: set[int]) -> None:
         self.replay.retire(findings)
 
+    def change_store(self) -> None:
+        self.replay.engine.change_store()
+
     def held(self) -> dict[str, int]:
         kept = 0 if self.replay.tuples is None else len(self.replay.tuples)
         return {
-            "slices": len(self.replay.engine.slices),
+            "slices": len(self.slices),
             "tuples": kept + sum(len(t) for t, _, _ in self.pending),
             "correctable": len(self.replay.emitted),
         }
@@ -274,6 +297,10 @@ class General(Engine):
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
         self.lifts = list(lifts)
         self.sliced = Sliced(plan, lifts, lateness, has_sequence)
+
+    @property
+    def slices(self) -> Slices:
+        return self.sliced.slices
 
     def start(self, watermark: int) -> None:
         self.sliced.watermark = watermark
@@ -315,6 +342,9 @@ class General(Engine):
         self.lifts += lifts
         self.sliced.join(findings, lifts)
 
+    def change_store(self) -> None:
+        self.sliced.change_store()
+
     @property
     def choice(self) -> Choice | None:
         return self.sliced.choice
@@ -325,7 +355,7 @@ class General(Engine):
     def held(self) -> dict[str, int]:
         s = self.sliced
         return {
-            "slices": len(s.slices),
+            "slices": len(self.slices),
             "tuples": sum(len(t) for t, _ in s.pending),
             "correctable": len(s.emitted) + len(s.revisions.table),
         }

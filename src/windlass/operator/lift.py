@@ -33,6 +33,8 @@ class Lift:
 
     def reserve(self, slices: Slices) -> None:
         """Room for the slots and nodes there are now."""
+        if self.retired:
+            return
         self.pool = _grown(self.monoid, self.pool, slices.slots)
         needed = programs.nodes(self.monoid, len(slices.rows), self.as_tree) if self.eager else 0
         if len(self.nodes) and len(self.nodes[0]) < needed:  # rows were moved, so nothing that was there holds
@@ -49,6 +51,10 @@ class Lift:
         if not self.retired:
             self.pool = tuple(column[slots] for column in self.pool)
         self.nodes = self.monoid.allocate(0)
+
+    def keep(self, eager: bool, as_tree: bool) -> None:
+        """From now on keep this over the slices, made anew."""
+        self.eager, self.as_tree, self.nodes = eager, as_tree, self.monoid.allocate(0)
 
     def run(
         self,

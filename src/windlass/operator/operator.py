@@ -30,6 +30,7 @@ from windlass.operator.forgetting import Lifetimes, worth_dropping
 from windlass.operator.keys import KeyIndex
 from windlass.operator.plan import Plan, sharing
 from windlass.operator.query import Query, check_queries
+from windlass.operator.replanning import Watched, better, part_of
 from windlass.operator.results import Results
 from windlass.operator.sharing import ASKED, checked_rate, explained
 from windlass.operator.slice_table import SliceTable, Union
@@ -100,6 +101,7 @@ class Operator:
         if plan is not None:
             self._pin = [(tree.queries, tree.technique) for tree in pinned(plan, asked)]
         self._observed: tuple[float, int, int] | None = None  # what the plan was made from
+        self._watched = Watched()
         self._branches = self._grown(asked)
         for branch in self._branches:
             self._check_ttl(branch)
@@ -140,6 +142,7 @@ class Operator:
             self._arrivals += len(events)
             self._take(tuples, events)
         self._reader.accept(events)
+        self._watched.note(len(events), self._greatest)
         self._lifetimes.credit += len(events)
         if self._key_ttl is not None:
             self._lifetimes.note(tuples[0].key, events.ts, len(self._keys))
@@ -191,6 +194,7 @@ class Operator:
             self._counters["batches"] += 1
             self._greatest = max(self._greatest, int(slices.last.max()))
             self._take_chunks(tuples, slices, 0, len(slices))
+        self._watched.note(len(slices), self._greatest)
         self._lifetimes.credit += len(slices)
         if self._key_ttl is not None:
             self._lifetimes.note(ids, slices.last, len(self._keys))
@@ -360,6 +364,7 @@ class Operator:
             self._advance(max(self._next, self._watermark))
         results = self._results()
         self._forget()
+        self._look_again()
         return results
 
     def _unit(self, watermark: Any) -> str | None:
@@ -523,6 +528,32 @@ class Operator:
         self._branches = grown + [branch for branch in self._branches if branch.since != LONG_AGO]
         self.__dict__.pop("_union", None)
 
+    def _look_again(self) -> None:
+        """Plan again for what comes, if the stream has become another one. All results are out."""
+        seen = self._watched.look(self._greatest, len(self._keys), self._reader.unit)
+        if seen is None or self._observed is None or self._pin is not None or tuple(seen) == self._observed:
+            return
+        self._observed = seen.rate, seen.keys, seen.batch
+        asked, types = self._asked(self._reader.unit), tuple(sorted(self._reader.types.items()))
+        branches = []
+        for branch, tree in zip(self._branches, self.plan, strict=True):
+            trees = better(tuple(branch.queries), tree.technique, asked, seen, types) if branch.engine else ()
+            branches += self._split(branch, trees) if trees else [branch]
+        self._branches = branches
+        self.__dict__.pop("_union", None)
+
+    def _split(self, branch: Branch, trees: Sequence[Tree]) -> list[Branch]:
+        """A branch for each tree, with all that this one has."""
+        parts = []
+        for tree in trees:
+            gone = [query.name for query in branch.queries if query.name not in tree.queries]
+            part = part_of(branch, {name: self._gone(name) for name in gone}, len(self._keys)) if gone else branch
+            learned = part.running.choice is not None and part.running.choice.store != part.plan.chosen
+            if STORES.get(tree.technique, part.store) != part.store and not learned:
+                part.answer_by(STORES[tree.technique])
+            parts.append(part)
+        return parts
+
     @property
     def plan(self) -> list[Tree]:
         """Which queries share slices, and how their windows are answered from these; planned with the first events."""
@@ -539,13 +570,18 @@ class Operator:
         if len(self.queries) == 1:
             raise InvalidArgument(f"{name!r} is the only query; an operator needs one")
         self.__dict__.pop("_union", None)
-        self._removals += 1
+        gone = self._gone(name)
         for branch in self._branches:
-            branch.remove(name, f"\0{self._removals}\0{name}")  # another query may have the name later
+            branch.remove(name, gone)
         self._branches = [branch for branch in self._branches if branch.queries]
         if self._pin is not None:
             left = [(tuple(n for n in names if n != name), technique) for names, technique in self._pin]
             self._pin = [(names, technique) for names, technique in left if names]
+
+    def _gone(self, name: str) -> str:
+        """What a query is called once it is removed: another one may have the name later."""
+        self._removals += 1
+        return f"\0{self._removals}\0{name}"
 
     def change_queries(self, queries: Query | Iterable[Query], since: int = LONG_AGO) -> None:
         """Add and remove queries until they are these. Those that are new start after `since` if that is later than

@@ -21,7 +21,7 @@ from windlass.slicing import cutty, edges
 from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, KEY, LOW, START_TIME, STOP, TIME, TOLD, UNTIL, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
-from windlass.slicing.slices import HI, LO, Slices
+from windlass.slicing.slices import CLEAN, HI, LO, Slices
 from windlass.slicing.sorting import sorted_rows
 from windlass.slicing.techniques import cut_at
 from windlass.windows.session import SessionGap
@@ -123,6 +123,12 @@ class Ordered:
         self.discretizers = [self.discretizers[n] for n in found]
         self.contexts, self.carries = [self.contexts[n] for n in found], [self.carries[n] for n in found]
         self._look()
+
+    def change_store(self) -> None:
+        """The plan has another store now; what was kept over slices does not hold."""
+        self.slices.directory[:, CLEAN] = 0
+        for lift in self.lifts:
+            lift.keep(self.plan.eager, self.plan.as_tree)
 
     def add_keys(self, keys: int) -> None:
         if keys <= self.keys:

@@ -122,12 +122,17 @@ class Sliced:
         self.emitted.join(lifts)
         self._drop_store()
 
+    def change_store(self) -> None:
+        """The plan has another store now."""
+        self.choice = Choice(self.plan.chosen, self.plan.may_learn)
+        self._drop_store()
+
     def _drop_store(self) -> None:
         """What was kept over slices does not hold any more."""
         self.forest.clear()
         self.slices.directory[:, CLEAN] = 0
         for lift in self.lifts:
-            lift.nodes = lift.monoid.allocate(0)
+            lift.keep(self.choice.store == EAGER, self.plan.as_tree)
 
     def needed_keys(self) -> Array:
         """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""

@@ -370,6 +370,8 @@ def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable
             _check_query(query, was, name)
         elif (made := was["definitions"].get(name)) is not None:
             query = defined(name, made, queries)
+        elif plain in here and not _difference(here[plain], was, name):
+            query = here[plain]  # it went to another tree
         if query is None:
             raise CorruptSnapshot(
                 f"the snapshot holds windows of the query {plain!r}, which is not asked any more. It has functions of "
@@ -385,19 +387,26 @@ def _plain_name(name: str) -> str:
 
 
 def _check_query(query: Query, was: Mapping[str, Any], name: str) -> None:
+    if difference := _difference(query, was, name):
+        raise CorruptSnapshot(difference)
+
+
+def _difference(query: Query, was: Mapping[str, Any], name: str) -> str | None:
+    """In what a query is not the one that a state was made with."""
     for part, value in _description(query).items():
         if was["queries"][name].get(part) != value:
-            raise CorruptSnapshot(
+            return (
                 f"query {query.name!r} was another one when the snapshot was made: its {part} was "
                 f"{was['queries'][name].get(part)}, now it is {value}; give the new one another name"
             )
     # A digest is one of byte code, which another Python writes differently; what has none cannot be compared.
     for a, b in zip(was["functions"][name], map(_digest, _functions(query)), strict=True):
         if was["python"] == _PYTHON and None not in (a, b) and a != b:
-            raise CorruptSnapshot(
+            return (
                 f"the functions of query {query.name!r} are not those that the snapshot was made with; give the new "
                 "query another name"
             )
+    return None
 
 
 def _lateness(lateness: Any, unit: str | None) -> int:

@@ -9,8 +9,8 @@ sorted runs) worth slices of their own.
 
 A plan is made of what is known when the first events come: the queries, the types of columns, how many events there
 are in how much time, of how many keys, in how large a batch. Before that, see `assumed`. It is then kept, in snapshots
-too, because slices cannot be taken from one tree to another; a query that is added later gets trees of its own.
-Results do not depend on it.
+too, because slices cannot be taken from one tree to another; but a tree may be split later (`replanning`), and a query
+that is added gets trees of its own. Results do not depend on it.
 """
 
 from __future__ import annotations
@@ -321,12 +321,12 @@ def _alone(group: Group, q: int) -> float:
 # ------------------------------------------------------------------ what is observed
 
 
-def observed(rows: int, span: float, keys: int, unit: str | None) -> Observed:
-    """From rows that came together: how many, over what time, of how many keys. As powers of two, so that plans do not
-    hang on one event."""
+def observed(rows: int, span: float, keys: int, unit: str | None, batches: int = 1) -> Observed:
+    """From rows that came: how many, over what time, of how many keys, in how many batches. As powers of two, so that
+    plans do not hang on one event."""
     rate = rows / span if span > 0 else assumed(unit).rate
-    return Observed(2.0 ** round(log2(rate)), _power_of_two(keys), _power_of_two(rows))
+    return Observed(2.0 ** round(log2(rate)), _power_of_two(keys), _power_of_two(rows / batches))
 
 
-def _power_of_two(n: int) -> int:
+def _power_of_two(n: float) -> int:
     return 1 << max(0, round(log2(max(1, n))))

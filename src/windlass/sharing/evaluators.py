@@ -30,22 +30,50 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class History:
-    """The youngest partials of a tree: number `first` of all and those after it."""
+    """The youngest partials of a tree: number `first` of all and those after it.
+
+    They stand in the middle of a larger room, so that long windows are not copied for every batch.
+    """
 
     def __init__(self, m: Monoid) -> None:
-        self.first, self.partials = 0, m.allocate(0)
-        self.starts = np.empty(0, np.int64)  # of their slices
+        self.m, self.first = m, 0
+        self._low = self._high = 0
+        self._starts, self._partials = np.empty(0, np.int64), m.allocate(0)
+
+    @property
+    def starts(self) -> Integers:
+        """Of their slices."""
+        return self._starts[self._low : self._high]
+
+    @property
+    def partials(self) -> Columns:
+        return tuple(column[self._low : self._high] for column in self._partials)
 
     @property
     def end(self) -> int:
-        return self.first + len(self.starts)
+        return self.first + self._high - self._low
 
     def append(self, starts: Integers, partials: Columns, keep_from: int) -> None:
         """Add partials, and drop those of slices that start before `keep_from`."""
         dropped = int(np.searchsorted(self.starts, keep_from))
-        self.first += dropped
-        self.starts = np.concatenate([self.starts[dropped:], starts])
-        self.partials = tuple(np.concatenate([a[dropped:], b]) for a, b in zip(self.partials, partials, strict=True))
+        self.first, self._low = self.first + dropped, self._low + dropped
+        if self._high + len(starts) > len(self._starts):
+            self._make_room(len(starts))
+        new = slice(self._high, self._high + len(starts))
+        self._starts[new] = starts
+        for column, values in zip(self._partials, partials, strict=True):
+            column[new] = values
+        self._high = new.stop
+
+    def _make_room(self, more: int) -> None:
+        """Move all to the front, of a larger room unless as much again is free in this one."""
+        live, old = slice(self._low, self._high), (self._starts, self._partials)
+        self._low, self._high = 0, live.stop - live.start
+        if 2 * (self._high + more) > len(self._starts):
+            room = 2 * (self._high + more)
+            self._starts, self._partials = np.empty(room, np.int64), self.m.allocate(room)
+        for to, column in zip((self._starts, *self._partials), (old[0], *old[1]), strict=True):
+            to[: self._high] = column[live]
 
 
 class Evaluator:
