@@ -92,6 +92,14 @@ class Engine(ABC):
     def held(self) -> dict[str, int]:
         """Counters of what is in memory."""
 
+    def entangled(self, tuples: Tuples) -> bool:
+        """Whether a session takes an event that its slices have no place for, as long as others share them."""
+        return False
+
+    def drop_closed(self) -> None:
+        """Forget sessions that are closed: nothing but them is here, and all have the same gap."""
+        raise NotImplementedError
+
     def can_join(self) -> bool:
         """Whether other windows with fixed edges may share what is here."""
         return False
@@ -334,6 +342,12 @@ class General(Engine):
 
     def _retire(self, findings: set[int]) -> None:
         self.sliced.retire(findings)
+
+    def entangled(self, tuples: Tuples) -> bool:
+        return self.sliced.entangled(tuples)
+
+    def drop_closed(self) -> None:
+        self.sliced.drop_closed()
 
     def can_join(self) -> bool:
         return not self.sliced.pending and not self.sliced.empty.any()

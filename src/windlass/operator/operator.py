@@ -282,6 +282,7 @@ class Operator:
                 if len(part):
                     branch.running.take(part, np.zeros(len(part), np.bool_), None)
             return
+        self._part_sessions(tuples, parts)
         refused, late_any = np.ones(stop - begin, np.bool_), np.zeros(stop - begin, np.bool_)
         for branch, part in zip(self._branches, parts, strict=True):
             engine = branch.running
@@ -309,6 +310,25 @@ class Operator:
             refused &= late_any
             if refused.any():
                 self._expire(events, begin + np.flatnonzero(refused))
+
+    def _part_sessions(self, *given: list[Tuples]) -> None:
+        """Where a late event joins a session by passing over a closed one, let sessions have slices of their own, that
+        closed ones can be taken from. It is rare that this is needed. `given` is by branch."""
+        for b in reversed(range(len(self._branches))):
+            branch = self._branches[b]
+            if not branch.running.entangled(given[-1][b]):
+                continue
+            trees: dict[Any, list[str]] = {}
+            for query in branch.queries:
+                trees.setdefault(query.window if query.window.is_session else None, []).append(query.name)
+            parts = self._split(branch, [Tree(tuple(names), "auto") for names in trees.values()])
+            for window, part in zip(trees, parts, strict=True):
+                if window is not None:
+                    part.running.drop_closed()
+            self._branches = [*self._branches[:b], *parts, *self._branches[b + 1 :]]
+            for some in {id(some): some for some in given}.values():
+                some[b : b + 1] = [some[b]] * len(parts)
+            self.__dict__.pop("_union", None)
 
     def _in_time(self, ts: Array) -> bool:
         return int(ts.min()) > self._watermark
@@ -417,13 +437,13 @@ class Operator:
         if not any(branch.plan.can_fail for branch in self._branches):
             yield
             return
-        counters, expired = dict(self._counters), list(self._expired)
+        counters, expired, branches = dict(self._counters), list(self._expired), self._branches
         times = self._arrivals, self._greatest, self._next, self._watermark
         engines = [(branch, branch.copied_engine(), list(branch.due)) for branch in self._branches]
         try:
             yield
         except BaseException:
-            self._counters, self._expired = counters, expired
+            self._counters, self._expired, self._branches = counters, expired, branches
             self._arrivals, self._greatest, self._next, self._watermark = times
             for branch, engine, due in engines:
                 branch.engine, branch.due = engine, due

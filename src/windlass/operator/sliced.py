@@ -196,11 +196,29 @@ class Sliced:
         for i, bound in zip(self.periodic, self.bounds, strict=True):
             accepted[i, deep] = holds(bound, ts, horizon) & (ts > self.plan.findings[i].since)
         for i, gap in self.sessions:
-            near = np.zeros(len(deep), np.bool_)
-            s = self.slices
-            general.near_session()(key, ts, gap, self.watermark, self.lateness, s.directory, s.rows, near)
+            near = self._near(key, ts, gap) > 0
             accepted[i, deep] = near | (ts + gap > horizon) | (ts + gap >= self.watermark)
         return accepted
+
+    def _near(self, key: Array, ts: Array, gap: int) -> Array:
+        near, s = np.zeros(len(ts), np.int8), self.slices
+        general.near_session()(key, ts, gap, self.watermark, self.lateness, s.directory, s.rows, near)
+        return near
+
+    def entangled(self, events: Tuples) -> bool:
+        """Whether an event joins a session that is open, from before the end of one that is closed, whose slices are
+        still there. The slices of the one would lie between those of the other."""
+        deep = np.flatnonzero(events.ts < self.watermark - self.lateness) if self.sessions else ()
+        return bool(len(deep)) and any(
+            (self._near(events.key[deep], events.ts[deep], gap) == 2).any() for _, gap in self.sessions
+        )
+
+    def drop_closed(self) -> None:
+        """Where there are sessions of one gap only: forget those that are closed, now."""
+        s, upto = self.slices, self.slices.directory[:, HI].copy()
+        general.keep_sessions()(self.gap, self.watermark, self.lateness, s.directory, s.rows, upto)
+        s.evict(upto)
+        self.forest.trim(s)
 
     def take(self, events: Tuples, late: Array, refusals: Array | None) -> None:
         """Fold what is in time now, and late events at the next watermark: they are judged by how windows stood."""

@@ -342,6 +342,9 @@ def _settle() -> Any:
                     rows[x, LAST] = max(rows[x, LAST], rows[x + 1, LAST])
                     rows[x, BORN] = min(rows[x, BORN], rows[x + 1, BORN])
                     remove(directory, rows, k, x + 1)
+                # Over an edge that was there for a window that is not asked for any more.
+                rows[x, START] = min(rows[x, START], rows[x, FIRST])
+                rows[x, END] = max(rows[x, END], rows[x, LAST] + 1)
                 directory[k, CLEAN] = min(directory[k, CLEAN], x - base)
             rows[x, CHANGED] = epoch
             program[n, 0] = FOLD
@@ -530,7 +533,8 @@ def sessions() -> Any:
 
 @cache
 def near_session() -> Any:
-    """`near(key, ts, gap, watermark, lateness, directory, rows, out)`: whether an event joins a session not closed."""
+    """`near(key, ts, gap, watermark, lateness, directory, rows, out)`: whether an event joins a session that is not
+    closed; 2 if it does not come after all events of one that is."""
 
     def is_near(key: Any, ts: Any, gap: Any, watermark: Any, lateness: Any, directory: Any, rows: Any, out: Any) -> Any:
         for i in range(len(ts)):
@@ -538,14 +542,15 @@ def near_session() -> Any:
             base = directory[k, BASE]
             lo, hi = base + directory[k, LO], base + directory[k, HI]
             r = find(rows, LAST, lo, hi, ts[i] - gap)
-            near = False
+            near, before = False, False
             while r < hi and rows[r, FIRST] - ts[i] <= gap and not near:
                 q = r + 1
                 while q < hi and linked(rows, q, gap):
                     q += 1
                 near = not is_closed(rows[q - 1, LAST] + gap, watermark, lateness)
+                before |= not near and rows[q - 1, LAST] >= ts[i]
                 r = q
-            out[i] = near
+            out[i] = 0 if not near else 2 if before else 1
 
     return compiled(is_near)
 
