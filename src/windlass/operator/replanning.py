@@ -29,7 +29,7 @@ from windlass.slicing.edges import LONG_AGO
 __all__ = ["Watched", "better", "part_of"]
 
 _EVERY = 8  # batches
-_WORTH = 0.7  # of what the running tree costs
+_WORTH = 0.75  # of what the running tree costs
 
 
 class Watched:
