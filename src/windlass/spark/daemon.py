@@ -60,7 +60,7 @@ def until_closed(worker: Callable[[socket.socket, bool], int]) -> Callable[[sock
     def run(sock: socket.socket, authenticated: bool) -> int:
         try:
             return worker(sock, authenticated)
-        except BrokenPipeError:
+        except ConnectionError:  # a broken pipe, or a reset
             return 1
 
     return run
