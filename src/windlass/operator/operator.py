@@ -34,7 +34,7 @@ from windlass.operator.replanning import Watched, better, part_of
 from windlass.operator.results import Results
 from windlass.operator.sharing import ASKED, checked_rate, explained
 from windlass.operator.slice_table import SliceTable, Union
-from windlass.operator.trees import Asked, Tree, assumed, check_technique, observed, pinned, planned
+from windlass.operator.trees import Asked, Tree, assumed, check_technique, observed, pays_together, pinned, planned
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
@@ -237,8 +237,8 @@ class Operator:
         asked, seen = self._asked(_unit_of(events)), Observed(*self._observed)
         for branch in self._branches:
             if branch is not added and branch.can_take_in(added):
-                both = [*branch.queries, *added.queries]
-                if len(planned(both, asked, seen, {**self._reader.types, **events.types}).trees) == 1:
+                types = {**self._reader.types, **events.types}
+                if pays_together(branch.queries, added.queries, asked, seen, types):
                     branch.take_in(added)
                     return True
         return False

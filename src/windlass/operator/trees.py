@@ -262,6 +262,23 @@ class Group:
         return model
 
 
+def pays_together(
+    some: Sequence[Query],
+    others: Sequence[Query],
+    asked: Asked,
+    observed: Observed,
+    types: Mapping[str, ValueType],
+) -> bool:
+    """Whether queries cost no more in one tree than some and others in two. What is not planned shares."""
+    costs = []
+    for queries in ([*some, *others], some, others):
+        group = Group(queries, asked, observed, types)
+        if not group.is_planned:
+            return True
+        costs.append(group.grown(range(len(group.units))).cost)
+    return bool(costs[0] <= costs[1] + costs[2])
+
+
 def planned(
     queries: Sequence[Query], asked: Asked, observed: Observed, types: Mapping[str, ValueType], others: bool = False
 ) -> Trees:
