@@ -133,6 +133,15 @@ def test_many_that_come_one_after_the_other_share_one_fold() -> None:
     assert [lift.aggregate for lift in branch.running.lifts] == [agg.sum("x"), agg.max("y")]
 
 
+def test_windows_from_before_a_query_are_not_counted_as_open() -> None:
+    op = operator([Query("first", windlass.Tumbling(4), agg.collect_list("x"))])
+    op.process(table([event(9, k="a", x=1)]))
+    op.add(Query("slices of its own", windlass.Sliding(6, 1), agg.sum("x")))
+    op.process(table([event(11, k="a", x=1)]))
+    assert len(op.plan) == 2
+    assert op._branches[1].running.open_windows() == len(op.peek()["slices of its own"]) == 2  # from 10, and from 11
+
+
 def test_what_cannot_share_has_slices_of_its_own() -> None:
     op = operator([Query("first", windlass.Tumbling(4), agg.sum("x"))])
     op.process(table([event(0, k="a", x=1)]))

@@ -37,14 +37,18 @@ keys = st.sampled_from([(), ("k",), ("k", "j"), ("j",)])
 lateness = st.sampled_from([0, 0, 1, 5, 12, 1000])
 
 
+def take(twins: Twins, step: Step) -> None:
+    twins.process(*step.batches)
+    if step.restart:
+        twins.restart()
+    if step.peek:
+        twins.operator.peek()
+    twins.advance(None if twins.in_order else step.watermark)
+
+
 def run(twins: Twins, steps: list[Step], partial: bool) -> None:
     for step in steps:
-        twins.process(*step.batches)
-        if step.restart:
-            twins.restart()
-        if step.peek:
-            twins.operator.peek()
-        twins.advance(None if twins.in_order else step.watermark)
+        take(twins, step)
     twins.finish(partial)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.operator import test_trees
 from tests.operator.rows import Asked, Twins
 from tests.operator.streams import Step, queries, streams
-from tests.operator.test_properties import keys, lateness, thoroughly
+from tests.operator.test_properties import keys, lateness, take, thoroughly
 from tests.operator.test_slicer import rows
 from tests.operator.test_trees import TECHNIQUES, plans
 from windlass import Operator, Query, Sliding, Tumbling, agg
@@ -41,12 +41,7 @@ def split(twins: Twins, data: Any) -> None:
 
 def run_and_split(twins: Twins, steps: list[Step], at: set[int], data: Any) -> None:
     for i, step in enumerate(steps):
-        twins.process(*step.batches)
-        if step.restart:
-            twins.restart()
-        if step.peek:
-            twins.operator.peek()
-        twins.advance(None if twins.in_order else step.watermark)
+        take(twins, step)
         if i in at:
             split(twins, data)
     twins.finish()

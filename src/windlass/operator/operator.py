@@ -211,7 +211,7 @@ class Operator:
         ids = self._keys.encode(events.keys, len(events))
         if self._is_unplanned and len(events):
             self._look(len(events), float(events.extent[1]) - float(events.extent[0]), events.types, unit)
-        prepared, new = [], [branch.engine is None for branch in self._branches]
+        prepared, fresh = [], [branch for branch in self._branches if branch.engine is None]
         for branch in self._branches:
             plan = branch.bound_to(unit)
             tuples = branch.tuples(plan, events, ids, self._arrivals)
@@ -223,7 +223,6 @@ class Operator:
             branch.engine.add_keys(len(self._keys))
             branch.engine.check(tuples if branch.since == LONG_AGO else tuples.take(tuples.ts > branch.since))
             prepared.append(tuples)
-        fresh = [branch for branch, is_new in zip(self._branches, new, strict=True) if is_new]
         if joined := [branch for branch in fresh if branch.since != LONG_AGO and self._joins(branch, events)]:
             self.__dict__.pop("_union", None)
             self._branches = [branch for branch in self._branches if branch not in joined]

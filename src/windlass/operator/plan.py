@@ -41,7 +41,7 @@ class Finding:
     emit_empty: bool
     predicate: int | None  # which mask it reads
     measure: int  # TIME, COUNT, or 2 + the index of its column
-    since: int = LONG_AGO  # windows begin after this, where a query has joined slices that were there
+    since: int = LONG_AGO  # of a query that was added: windows begin after this
 
     @property
     def is_grid(self) -> bool:
@@ -112,7 +112,7 @@ class Plan:
             if window.measure not in self.measures:
                 self.measures.append(window.measure)
             measure = 2 + self.measures.index(window.measure)
-        return Finding(window, bound, query.emit_empty, self._mask(window.predicate), measure)
+        return Finding(window, bound, query.emit_empty, self._mask(window.predicate), measure, self.since)
 
     def _mask(self, predicate: Predicate | None) -> int | None:
         if predicate is None:
@@ -186,7 +186,7 @@ class Plan:
         of all kept partials."""
         self.joins.append((other.since, len(self.queries)))
         self.finding_of += [len(self.findings) + i for i in other.finding_of]
-        self.findings += [replace(finding, since=other.since) for finding in other.findings]
+        self.findings += other.findings
         self.queries = [*self.queries, *other.queries]
         wanted = [[(a, self._mask(q.where)) for a in q.aggregates] for q in other.queries]
         self._wanted += wanted

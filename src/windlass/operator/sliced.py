@@ -61,7 +61,7 @@ class Sliced:
         self.sessions = [(i, b.gap) for i in plan.sessions if isinstance(b := plan.findings[i].bound, SessionGap)]
         self.retired: set[int] = set()  # findings of queries that were removed
         self._find_edges()
-        self.floor = np.full(len(self.specs), LONG_AGO)  # windows that end by then are not asked for
+        self.floor = self._floor(self.specs)
         self.watermark = LONG_AGO
         self.epoch = 1
         self.room = _ROOM  # windows that are expected to be due
@@ -110,7 +110,7 @@ class Sliced:
         specs, since = specs[specs[:, cutty.FINDING] >= findings], self.plan.findings[findings].since
         self.specs, self.periodic = np.concatenate([self.specs, specs]), [*self.periodic, *fresh]
         self.bounds += [b for i in fresh if isinstance(b := self.plan.findings[i].bound, Periodic)]
-        self.floor = np.concatenate([self.floor, since + specs[:, cutty.STEP]])
+        self.floor = np.concatenate([self.floor, self._floor(specs)])
         self.empty = np.concatenate([self.empty, np.zeros(len(specs), np.bool_)])
         self._find_edges()
         s = self.slices
@@ -126,6 +126,13 @@ class Sliced:
         """The plan has another store now."""
         self.choice = Choice(self.plan.chosen, self.plan.may_learn)
         self._drop_store()
+
+    def _floor(self, specs: Array) -> Array:
+        """By specification: windows that end by then are not asked for, because they begin before the query was added.
+        Where one start has several ends, an end does not tell; those are left out when they come."""
+        plain = (specs[:, cutty.PERIOD] > 0) & (specs[:, cutty.ENDS] == 1)
+        since = np.array([self.plan.findings[i].since for i in specs[:, cutty.FINDING]], np.int64)
+        return np.where(plain & (since != LONG_AGO), since + specs[:, cutty.STEP], LONG_AGO)
 
     def _drop_store(self) -> None:
         """What was kept over slices does not hold any more."""

@@ -10,7 +10,7 @@ sorted runs) worth slices of their own.
 A plan is made of what is known when the first events come: the queries, the types of columns, how many events there
 are in how much time, of how many keys, in how large a batch. Before that, see `assumed`. It is then kept, in snapshots
 too, because slices cannot be taken from one tree to another; but a tree may be split later (`replanning`), and a query
-that is added gets trees of its own. Results do not depend on it.
+that is added joins one if that pays and its windows allow it. Results do not depend on it.
 """
 
 from __future__ import annotations
