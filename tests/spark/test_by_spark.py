@@ -79,15 +79,26 @@ def reason(given, queries, time="ts", key=None, **options):
 
 def test_who_cuts_is_chosen_by_the_first_rows(spark):
     given = events(spark)
-    dense = choose(given, job_of(given, QUERIES, time="ts"), "auto")
+    dense = reason(given, windlass.Query("q", windlass.Tumbling("1h"), agg.count()))
     assert dense.by_spark
-    assert "events a slice among the first rows" in dense.reason
+    assert "events a slice among the first rows, 48 or more are worth it" in dense.reason
     fine = reason(given, windlass.Query("q", windlass.Tumbling("1ms"), agg.count()), key="k")
     assert not fine.by_spark
     assert "1.03 events a slice" in fine.reason
-    assert "by Spark itself: " in explain(given, QUERIES, time="ts")
+    assert "by Spark itself: asked for" in explain(given, QUERIES, time="ts", cut="spark")
     assert "by Python: asked for" in explain(given, QUERIES, time="ts", cut="python")
     assert not reason(given.where("k = 'z'"), QUERIES).by_spark
+
+
+def test_where_spark_measures_its_batches_it_cuts_sooner(spark, settings):
+    given = events(spark)
+    assert not reason(given, QUERIES).by_spark
+    assert "measured at every row" not in explain(given, QUERIES, time="ts")
+    settings(spark_sql_execution_arrow_maxBytesPerBatch=1 << 26)
+    assert "5.03 events a slice among the first rows, 4 or more are worth it" in reason(given, QUERIES).reason
+    told = explain(given, QUERIES, time="ts")
+    assert "measured at every row (set spark.sql.execution.arrow.maxBytesPerBatch to 2147483647" in told
+    assert "by Spark itself: " in told
 
 
 @pytest.mark.parametrize(

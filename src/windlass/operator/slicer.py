@@ -113,7 +113,8 @@ def _coded(index: KeyIndex, ids: Array) -> list[pa.Array]:
     """The key columns of these ids: as dictionaries, if keys come again and again."""
     if 4 * len(index) > len(ids):
         return index.decode(ids)
-    places = to_arrow(ids.astype(np.int32), None, pa.int32())
+    narrow = ids.astype(np.min_scalar_type(len(index)))
+    places = to_arrow(narrow, None, pa.from_numpy_dtype(narrow.dtype))
     return [pa.DictionaryArray.from_arrays(places, values) for values in index.decode(np.arange(len(index)))]
 
 

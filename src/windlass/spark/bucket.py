@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import pandas as pd
 from pyspark import SparkFiles, cloudpickle
 from pyspark.sql.streaming.stateful_processor import ListState, StatefulProcessorHandle, ValueState
+from pyspark.sql.types import Row
 
-from windlass.errors import CorruptSnapshot
+from windlass.errors import CorruptSnapshot, WindlassError
 from windlass.operator.operator import Operator
 from windlass.spark import state
 from windlass.spark.blocks import packed
@@ -21,6 +21,7 @@ from windlass.spark.merge import Step, change, restored, step
 from windlass.spark.processor import FIGURES
 
 _ROWS = 1 << 16  # of a payload
+_MOST = (1 << 31) - (1 << 20)  # bytes of payloads: Spark puts all that a bucket hands over into one Arrow array
 _NOTHING = b""
 _MANY = 1 << 16  # tuples; with more it takes too long to count the open windows, and they are not reported
 
@@ -52,10 +53,9 @@ class Bucket:
     label: int
     handle: StatefulProcessorHandle
     head: ValueState
-    snapshot: ValueState
-    log: ListState
+    log: ListState  # a snapshot, if the head says that there is one, and the steps since
 
-    def step(self, blocks: Sequence[bytes], milliseconds: int) -> Iterator[pd.DataFrame]:
+    def step(self, blocks: Sequence[bytes], milliseconds: int) -> Iterator[Row]:
         """Take blocks, then advance to Spark's watermark."""
         watermark = milliseconds * 1000 if milliseconds > 0 else None  # Spark says 0 before it knows one
         head = self.head.get()
@@ -96,7 +96,7 @@ class Bucket:
         done = step(self.frame, operator, blocks, watermark, shelve if shared else None)
         if keeper is not None:
             keeper.write(self._number, done.results, watermark)
-        yield from self._rows(done)  # Spark goes on with them, while the state is written
+        yield from self._payloads(done)
         if shared and not shelved:
             shelve(())
         token = state.token_after(token, written)
@@ -105,8 +105,7 @@ class Bucket:
             data = operator.snapshot()
         # In a log, all steps have the same queries.
         if data is not None and (changed or state.outgrown(log, len(data))):
-            self.snapshot.update((data,))
-            self.log.clear()
+            self.log.put([(data,)])
             base, token = token, state.token_after(token, data)
             log, size = 0, len(data)
         else:
@@ -125,13 +124,9 @@ class Bucket:
         return restored(self.frame, snapshot, [written])
 
     def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:
-        snapshot = self.snapshot.get() if size else None
-        if size and snapshot is None:
-            raise CorruptSnapshot("the state has lost its snapshot; go back to an older checkpoint, or start a new one")
-        data = None if snapshot is None else bytes(snapshot[0])
-        steps = [bytes(step) for (step,) in self.log.get()] if log else []
-        operator = restored(frame, data, steps)
-        state.check_whole(base, data, steps, token)
+        snapshot, steps = state.parted([bytes(entry) for (entry,) in self.log.get()] if log or size else [], size)
+        operator = restored(frame, snapshot, steps)
+        state.check_whole(base, snapshot, steps, token)
         return operator
 
     def _rescheduled(self, timer: int, milliseconds: int) -> int:
@@ -142,10 +137,18 @@ class Bucket:
             self.handle.registerTimer(milliseconds + 1)
         return milliseconds + 1
 
-    def _rows(self, done: Step) -> Iterator[pd.DataFrame]:
+    def _payloads(self, done: Step) -> Iterator[Row]:
+        size = 0
         for table in done.rows:
             for start in range(0, table.num_rows, _ROWS):
-                yield _output(packed(table.slice(start, _ROWS), "rows"), dict.fromkeys(FIGURES, 0))
+                payload = packed(table.slice(start, _ROWS), "rows")
+                size += len(payload)
+                if size > _MOST:
+                    raise WindlassError(
+                        "the windows that one bucket has for one micro-batch do not fit into one Arrow array of 2 GiB: "
+                        "take fewer rows in a micro-batch (maxFilesPerTrigger, say), or start anew with more buckets"
+                    )
+                yield _output(payload, dict.fromkeys(FIGURES, 0))
 
     def _figures(self, done: Step, before: dict[str, int], operator: Operator, held: int) -> dict[str, int | None]:
         after = operator.counters
@@ -159,6 +162,5 @@ class Bucket:
         return figures
 
 
-def _output(payload: bytes, figures: Mapping[str, int | None], watermark: int | None = None) -> pd.DataFrame:
-    columns = {name: pd.array([figures[name]], dtype="Int64") for name in FIGURES}
-    return pd.DataFrame({"payload": [payload], **columns, "watermark": pd.array([watermark], dtype="Int64")})
+def _output(payload: bytes, figures: Mapping[str, int | None], watermark: int | None = None) -> Row:
+    return Row(payload=payload, **figures, watermark=watermark)

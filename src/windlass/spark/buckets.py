@@ -39,9 +39,17 @@ def bucket_of(keys: list[pa.Array | pa.ChunkedArray], rows: int, buckets: int) -
     index = KeyIndex([str(i) for i in range(len(keys))])
     ids = index.encode(keys, rows)
     distinct = index.decode(np.arange(len(index)))
-    of_key = (stable_hashes(distinct, len(index)) % np.uint64(buckets)).astype(np.int64)
+    numbers = len(distinct) == 1 and pa.types.is_integer(distinct[0].type)
+    hashes = _multiples(distinct[0]) if numbers else stable_hashes(distinct, len(index))
+    of_key = ((hashes >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
     chosen: Array = of_key[ids]
     return chosen
+
+
+def _multiples(numbers: pa.Array) -> Array:
+    """Multiples of the golden ratio, what is behind the point of them: numbers in a row, or in steps, are spread as
+    evenly as can be (Fibonacci hashing), where a hash would by chance give one of two buckets half as many again."""
+    return np.asarray(numbers.fill_null(0)).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
 def _murmur3(n: int) -> int:

@@ -32,13 +32,14 @@ from windlass.slicing.edges import LONG_AGO
 from windlass.spark.blocks import SLICES, UNTIMED
 from windlass.spark.cut import CUT_SCHEMA, blocks_of, rows_of
 from windlass.spark.job import Job
-from windlass.spark.session import is_classic
+from windlass.spark.session import is_classic, measures_batches
 
 Array = np.ndarray[Any, Any]
 Cut = Literal["auto", "spark", "python"]
 
 _SAMPLE = 1 << 15  # rows that are looked at
-_WORTH = 4.0  # events in a cell from which on Spark's aggregation is faster
+_WORTH = 48.0  # events in a cell from which on Spark's aggregation is faster,
+_WORTH_MEASURED = 4.0  # and where it measures the batches for Python at every row
 _FINER = 4  # cells of the grid to a slice, at most
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FLOATING = (T.FloatType, T.DoubleType)
@@ -69,7 +70,8 @@ def choose(events: DataFrame, job: Job, asked: Cut) -> Chosen:
     if not _is_scan(events):
         return Chosen(False, "how many events a slice has cannot be told without working out the DataFrame")
     found = _events_a_cell(events, job)
-    return Chosen(found >= _WORTH, f"{found:.3g} events a slice among the first rows, {_WORTH:g} or more are worth it")
+    worth = _WORTH_MEASURED if measures_batches(events.sparkSession) else _WORTH
+    return Chosen(found >= worth, f"{found:.3g} events a slice among the first rows, {worth:g} or more are worth it")
 
 
 def cut_by_spark(events: DataFrame, job: Job, heartbeat: bool) -> DataFrame:

@@ -21,7 +21,6 @@ from pyspark import daemon
 
 # What workers load when a task comes.
 _MODULES = (
-    "pandas",
     "pyarrow.dataset",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "pyspark.sql.streaming.stateful_processor_api_client",

@@ -99,7 +99,10 @@ class ParquetEvents:
         """Say how late events may be, as for a DataFrame."""
         if time not in self.columns:
             raise UnknownColumn(f"there is no column {time!r}; the files have {self.columns}")
-        return replace(self, watermark=(time, delay))
+        changed = replace(self, watermark=(time, delay))
+        known = {name: value for name, value in vars(self).items() if name not in vars(changed)}
+        vars(changed).update(known)  # which files there are, and their columns
+        return changed
 
     @cached_property
     def schema(self) -> StructType:

@@ -32,6 +32,7 @@ from windlass.spark.job import Late
 from windlass.spark.merge import finish, restored
 from windlass.spark.parquet import ParquetEvents
 from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, processor
+from windlass.spark.session import ARROW_BYTES, NO_LIMIT, measures_batches
 
 __all__ = ["explain", "remaining_windows", "shared_windows"]
 
@@ -112,11 +113,9 @@ def shared_windows(
         blocks = needed.mapInArrow(cut_events(job, heartbeat=events.isStreaming or job.history is not None), CUT_SCHEMA)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
-    outcome = blocks.groupBy("bucket").transformWithStateInPandas(
-        processor(frame), OUTPUT_SCHEMA, "Append", "EventTime"
-    )
-    figures = [F.sum(figure).alias(figure) for figure in FIGURES]
-    observed = outcome.observe(name, *figures, F.max("watermark").alias("watermark"))
+    outcome = blocks.groupBy("bucket").transformWithState(processor(frame), OUTPUT_SCHEMA, "Append", "EventTime")
+    figures = [F.expr(f"sum({figure}) AS {figure}") for figure in FIGURES]
+    observed = outcome.observe(name, *figures, F.expr("max(watermark) AS watermark"))
     return observed.select("payload").mapInArrow(_opened, schema)
 
 
@@ -134,6 +133,8 @@ def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query],
     elif not isinstance(events, ParquetEvents):
         chosen = choose(events, job, cut)
         shipped += f", by {'Spark itself' if chosen.by_spark else 'Python'}: {chosen.reason}"
+    if not isinstance(events, ParquetEvents) and measures_batches(events.sparkSession):
+        reader += f", measured at every row (set {ARROW_BYTES} to {NO_LIMIT}, no limit, to halve that)"
     lines = [
         f"  read by    {reader}: {', '.join(job.schema.names)} (of {len(events.columns)} columns)",
         f"  shipped    {shipped}",
@@ -186,10 +187,10 @@ def remaining_windows(
         return reader.option("flattenCollectionTypes", False).load(str(checkpoint))
 
     bucket = F.col("key.bucket").alias("bucket")
-    head = variable("head").select(bucket, *(f"value.{field}" for field in ("version", "fingerprint", "base", "token")))
-    snapshot = variable("snapshot").select(bucket, F.col("value.data").alias("snapshot"))
-    log = variable("log").select(bucket, F.col("list_value.step").alias("log"))
-    state_of = head.join(snapshot, "bucket", "left").join(log, "bucket", "left").drop("bucket")
+    fields = ("version", "fingerprint", "base", "token", "snapshot")
+    head = variable("head").select(bucket, *(f"value.{field}" for field in fields))
+    log = variable("log").select(bucket, F.col("list_value.entry").alias("log"))
+    state_of = head.join(log, "bucket", "left").drop("bucket")
     frame = Frame(job)
     return state_of.mapInArrow(_remaining(frame), frame.spark_schema)
 
@@ -199,9 +200,9 @@ def _remaining(frame: Frame) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
         for batch in given:
             for bucket in batch.to_pylist():
                 state.check(bucket["version"])
-                log = bucket["log"] or ()
-                operator = restored(frame.before(bucket["fingerprint"]), bucket["snapshot"], log)
-                state.check_whole(bucket["base"], bucket["snapshot"], log, bucket["token"])
+                snapshot, steps = state.parted(bucket["log"] or (), bucket["snapshot"])
+                operator = restored(frame.before(bucket["fingerprint"]), snapshot, steps)
+                state.check_whole(bucket["base"], snapshot, steps, bucket["token"])
                 operator.change_queries(frame.job.all_queries)
                 for rows in finish(frame, operator):
                     yield from batches(rows)

@@ -17,11 +17,9 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
     TimerValues,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import Row, StructType
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from windlass.spark.bucket import Bucket
     from windlass.spark.frame import Frame
 
@@ -41,8 +39,7 @@ _HEAD = (
     .add("snapshot", "long")
     .add("seal", "binary")
 )
-_SNAPSHOT = StructType().add("data", "binary")
-_LOG = StructType().add("step", "binary")
+_LOG = StructType().add("entry", "binary")
 
 
 def processor(frame: Frame) -> StatefulProcessor:
@@ -53,29 +50,22 @@ def processor(frame: Frame) -> StatefulProcessor:
     with it: each task would have them read from text, one by one.
     """
     packed: bytes = cloudpickle.dumps(frame)  # type: ignore[no-untyped-call]
-    head, snapshot, log = _HEAD, _SNAPSHOT, _LOG
+    head, log = _HEAD, _LOG
 
     class Processor(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:
             self.handle = handle
             self.head = handle.getValueState("head", head)
-            self.snapshot = handle.getValueState("snapshot", snapshot)
             self.log = handle.getListState("log", log)
 
-        def handleInputRows(
-            self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
-        ) -> Iterator[pd.DataFrame]:
-            import pandas as pd
-
-            parts = [part for part in rows if len(part)]
-            given = pd.concat(parts) if len(parts) > 1 else parts[0]
-            ordered = given.sort_values(["partition", "number"], kind="stable")
-            blocks = [bytes(block) for block in ordered["block"] if len(block)]
+        def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+            ordered = sorted(rows, key=lambda row: (row.partition, row.number))
+            blocks = [row.block for row in ordered if row.block]
             yield from self._bucket(key).step(blocks, timerValues.getCurrentWatermarkInMs())
 
         def handleExpiredTimer(
             self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
-        ) -> Iterator[pd.DataFrame]:
+        ) -> Iterator[Row]:
             yield from self._bucket(key).step([], timerValues.getCurrentWatermarkInMs())
 
         def close(self) -> None:
@@ -84,6 +74,6 @@ def processor(frame: Frame) -> StatefulProcessor:
         def _bucket(self, key: Any) -> Bucket:
             from windlass.spark.bucket import Bucket, frame_of
 
-            return Bucket(frame_of(packed), int(key[0]), self.handle, self.head, self.snapshot, self.log)
+            return Bucket(frame_of(packed), int(key[0]), self.handle, self.head, self.log)
 
     return Processor()

@@ -32,6 +32,7 @@ __all__ = ["check", "is_classic", "session"]
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+ARROW_BYTES, NO_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 # Spark's other settings stay as they are. Switching off whole-stage code generation, adaptive execution or checksums of
@@ -45,12 +46,18 @@ _SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Else every write to the state first reads what is there, just to count rows; of a bucket's log, all of it.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    # Rows cross to Python in Arrow batches, and the pipeline makes a block of partials of each: the fewer, the better.
-    # To Spark itself no difference to 10,000, its default, could be measured; it cuts batches at 64 MiB anyway.
+    # Rows cross to Python in Arrow batches: the fewer, the better. With a limit to their bytes, Spark adds up the
+    # buffers of a batch after every row, which takes longer than all else that it does with the row. This is no limit.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    ARROW_BYTES: NO_LIMIT,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Windows are cut in UTC, and what is shown should be what was cut.
     "spark.sql.session.timeZone": "UTC",
+    # Of Python workers: memory that was freed is used again, by the next task if not by this one. Else it goes back to
+    # the system, whose pages cost more to have anew, at every task, than what is written on them.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(1 << 25),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(1 << 28),
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",  # milliseconds; Arrow's allocator
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -130,6 +137,11 @@ def check(spark: SparkSession) -> None:
 def is_classic(spark: object) -> bool:
     """Whether a session has its JVM at hand; one of Spark Connect has not."""
     return hasattr(spark, "_jsparkSession")
+
+
+def measures_batches(spark: SparkSession) -> bool:
+    """Whether Spark looks, at every row that it hands to Python, how large the batch has become."""
+    return spark.conf.get(ARROW_BYTES) != NO_LIMIT
 
 
 def _prepare(chosen: Mapping[str, str], *, local: bool) -> None:

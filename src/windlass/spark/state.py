@@ -29,7 +29,7 @@ from pathlib import Path
 from windlass.errors import CorruptSnapshot, WindlassError
 from windlass.operator.operator import Operator
 
-MAGIC, VERSION = b"WINDLASS STEP", 3
+MAGIC, VERSION = b"WINDLASS STEP", 4
 NO_WATERMARK = -(2**63)
 _DIGEST = 16
 _KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it has buckets, none is there in time
@@ -91,6 +91,15 @@ def check_whole(base: bytes, snapshot: bytes | None, log: Iterable[bytes], token
             "the state is damaged: its head, its snapshot and its log do not belong together, so steps are missing or "
             "there twice; put back the files of the checkpoint, or start a new one"
         )
+
+
+def parted(entries: Sequence[bytes], size: int) -> tuple[bytes | None, Sequence[bytes]]:
+    """The entries of a log as a snapshot of so many bytes, if there is to be one, and the steps since."""
+    if not size:
+        return None, entries
+    if not entries or len(entries[0]) != size:
+        raise CorruptSnapshot("the state has lost its snapshot; go back to an older checkpoint, or start a new one")
+    return entries[0], entries[1:]
 
 
 def check(version: int) -> None:
