@@ -27,6 +27,7 @@ from tests.spark.streams import (
 )
 from windlass import errors
 from windlass.spark import parquet_events, shared_windows
+from windlass.spark.greatest import without_watermark
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -164,3 +165,16 @@ def test_a_watermark_that_is_missing(spark, tmp_path):
         shared_windows(source, COUNTED.for_windlass(), time="ts")
     got = run(spark, files, COUNTED.for_windlass(), tmp_path / "c", delay=0, source=source, watermark="0 seconds")
     assert got.tables
+
+
+def test_the_watermark_of_rows_is_made_where_they_are_cut(spark, tmp_path):
+    """Not by Spark, which would look at every row; unless something was done to the stream after it."""
+    files = spark.readStream.schema("ts timestamp, k bigint, v double").parquet(str(tmp_path)).where("k > 0")
+    marked = files.withWatermark("ts", "90 seconds")
+    rows, delay = without_watermark(marked, "ts")
+    assert rows.columns == marked.columns
+    assert "EventTimeWatermark" not in rows._jdf.queryExecution().analyzed().toString()
+    assert delay == "1 minutes 30 seconds"
+    for other in (marked.where("v > 0"), files):
+        assert without_watermark(other, "ts") == (other, None)
+    assert without_watermark(marked, "at") == (marked, None)

@@ -50,14 +50,14 @@ def event_time(results: DataFrame, name: str, note: Mapping[str, Any], time: str
 
 def holds_windows(events: DataFrame) -> bool:
     """Whether they come out of a shared_windows."""
-    return is_classic(events.sparkSession) and _has(_plan(events), _STATEFUL)
+    return is_classic(events.sparkSession) and _has(plan_of(events), _STATEFUL)
 
 
 def refuse_two_watermarks(events: DataFrame) -> None:
     """One on events and one on windows of them: neither would ever move. (Spark Connect does not show its plans.)"""
     if not is_classic(events.sparkSession) or events.sparkSession.conf.get(_POLICY) == "max":
         return
-    pending = [_plan(events)]
+    pending = [plan_of(events)]
     while pending:
         node = pending.pop()
         if node.nodeName() == "EventTimeWatermark" and _has(node, _STATEFUL):
@@ -69,7 +69,7 @@ def refuse_two_watermarks(events: DataFrame) -> None:
         pending += _children(node)
 
 
-def _plan(events: DataFrame) -> Any:
+def plan_of(events: DataFrame) -> Any:
     return events._jdf.queryExecution().analyzed()
 
 

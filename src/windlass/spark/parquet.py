@@ -33,13 +33,13 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.spark import ahead
-from windlass.spark.cut import CUT_SCHEMA, cut
+from windlass.spark.cut import cut
 from windlass.spark.footer import schema_of
+from windlass.spark.greatest import GREATEST, SCHEMA, watermarked, with_greatest
 from windlass.spark.job import Job
 
 __all__ = ["ParquetEvents", "parquet_events"]
 
-GREATEST = "greatest"  # the greatest event time of a partition, for Spark's watermark
 _MANY = 10_000  # files, whose names are too long to go with every task
 _NOW = "__windlass_now"  # when the micro-batch began
 _TABLES = {"_delta_log": "Delta", "metadata/*.metadata.json": "Iceberg", ".hoodie": "Hudi"}
@@ -153,11 +153,10 @@ class ParquetEvents:
             chosen = chosen.withColumn(_NOW, F.current_timestamp())
         reading = _Reading(arrow_schema(self, self.columns), tuple(partitioned), self.where, listed)
         read = _read_and_cut(job, reading, heartbeat=self.isStreaming or job.history is not None)
-        blocks = chosen.mapInArrow(read, f"{CUT_SCHEMA}, {GREATEST} timestamp")
-        if self.watermark is not None and self.isStreaming:
-            blocks = blocks.withWatermark(GREATEST, self.watermark[1])
-        # Without the column, Spark does not drop blocks as late: what is late is decided by event.
-        return blocks.drop(GREATEST)
+        blocks = chosen.mapInArrow(read, SCHEMA)
+        if self.watermark is None or not self.isStreaming:
+            return blocks.drop(GREATEST)
+        return watermarked(blocks, self.watermark[1])
 
     def _files(self) -> DataFrame:
         """A row a file: its path, and the values of the partition columns."""
@@ -214,22 +213,15 @@ def _read_and_cut(
     cut_rows = cut(job, heartbeat)
 
     def read_and_cut(files: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        greatest: list[int] = []
-
         def events() -> Iterator[pa.RecordBatch]:
             for batch in files:
                 for file in batch.to_pylist():
                     for part in _events_of(job, file, read):
                         if job.max_ahead is not None:
                             part = ahead.marked_batch(part, job.time, _limit(file[_NOW], job.max_ahead))
-                        if (latest := _latest(part, job.time)) is not None:
-                            greatest[:] = [max([latest, *greatest])]
                         yield part
 
-        for row in cut_rows(events()):
-            yield _with_greatest(row, greatest)
-        if greatest:  # all of them have been read by now
-            yield _with_greatest(row.slice(0, 1), greatest, empty=True)
+        yield from with_greatest(cut_rows, events(), job.schema.get_field_index(job.time))
 
     return read_and_cut
 
@@ -237,21 +229,6 @@ def _read_and_cut(
 def _limit(now: datetime.datetime, max_ahead: Any) -> int:
     since = now.astimezone(datetime.UTC) - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     return since // datetime.timedelta(microseconds=1) + ahead.microseconds(max_ahead)
-
-
-def _with_greatest(row: pa.RecordBatch, greatest: list[int], empty: bool = False) -> pa.RecordBatch:
-    latest = (pa.array(greatest, pa.int64()) if greatest else pa.nulls(1, pa.int64())).cast(pa.timestamp("us", "UTC"))
-    columns = list(row.columns)
-    if empty:
-        columns[-1] = pa.array([b""], pa.binary())
-    return pa.RecordBatch.from_arrays([*columns, latest], [*row.schema.names, GREATEST])
-
-
-def _latest(part: pa.RecordBatch, time: str) -> int | None:
-    latest = pc.max(part.column(time))
-    if not latest.is_valid:
-        return None
-    return int(latest.cast(pa.int64()).as_py()) if pa.types.is_integer(latest.type) else int(latest.value)
 
 
 def _events_of(job: Job, file: dict[str, Any], read: _Reading) -> Iterator[pa.RecordBatch]:

@@ -27,6 +27,9 @@ from windlass.spark.by_spark import Cut, choose, cut_by_spark
 from windlass.spark.cut import CUT_SCHEMA
 from windlass.spark.cut import cut as cut_events
 from windlass.spark.frame import Frame, batches
+from windlass.spark.greatest import SCHEMA as GREATEST_SCHEMA
+from windlass.spark.greatest import Cut as Cutting
+from windlass.spark.greatest import watermarked, with_greatest, without_watermark
 from windlass.spark.history import KeepHistory
 from windlass.spark.job import Late
 from windlass.spark.merge import finish, restored
@@ -109,8 +112,13 @@ def shared_windows(
         blocks = cut_by_spark(events, job, heartbeat=job.history is not None)
     else:
         names = job.schema.names if max_ahead is None else [*job.schema.names, AHEAD]
-        needed = events.select(*(F.col(quoted(n)).alias(str(i)) for i, n in enumerate(names)))
-        blocks = needed.mapInArrow(cut_events(job, heartbeat=events.isStreaming or job.history is not None), CUT_SCHEMA)
+        rows, delay = without_watermark(events, time)
+        needed = rows.select(*(F.col(quoted(n)).alias(str(i)) for i, n in enumerate(names)))
+        cut_rows = cut_events(job, heartbeat=events.isStreaming or job.history is not None)
+        if delay is None:
+            blocks = needed.mapInArrow(cut_rows, CUT_SCHEMA)
+        else:
+            blocks = watermarked(needed.mapInArrow(_with_greatest(cut_rows, names.index(time)), GREATEST_SCHEMA), delay)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
     outcome = blocks.groupBy("bucket").transformWithState(processor(frame), OUTPUT_SCHEMA, "Append", "EventTime")
@@ -222,6 +230,10 @@ def _finished(frame: Frame) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
             yield from batches(rows)
 
     return finish_bucket
+
+
+def _with_greatest(cut_rows: Cutting, place: int) -> Cutting:
+    return lambda batches: with_greatest(cut_rows, batches, place)
 
 
 def _opened(payloads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
