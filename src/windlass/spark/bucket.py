@@ -17,7 +17,7 @@ from windlass.spark import state
 from windlass.spark.blocks import packed
 from windlass.spark.buckets import labels
 from windlass.spark.frame import Frame
-from windlass.spark.merge import Step, change, restored, step
+from windlass.spark.merge import Step, change, counted_in, restored, step
 from windlass.spark.processor import FIGURES
 
 _ROWS = 1 << 16  # of a payload
@@ -34,8 +34,22 @@ def _shelf() -> Path | None:
     return None if root is None else Path(root) / "windlass-operators"
 
 
-# Operators of the last batch.
-_kept = state.Kept(_shelf)
+@dataclass(frozen=True)
+class Held:
+    """An operator, and blocks from beyond its watermark that it has still to take."""
+
+    operator: Operator
+    waiting: Sequence[bytes] = ()
+    events: int = 0  # in them
+    slices: int = 0
+
+    @classmethod
+    def of(cls, frame: Frame, operator: Operator, waiting: Sequence[bytes]) -> Held:
+        return cls(operator, waiting, *counted_in(frame, waiting))
+
+
+# Those of the last batch.
+_kept: state.Kept[Held] = state.Kept(_shelf)
 
 
 @lru_cache(maxsize=16)
@@ -75,34 +89,40 @@ class Bucket:
                 keeper.write_nothing(self._number, watermark)
             return
         again = self._again if known == fingerprint else None
-        operator = _kept.take((fingerprint, self.label), token, again)
-        if operator is None:
-            operator = self._restored(self.frame.before(known), size, log, base, token)
+        held = _kept.take((fingerprint, self.label), token, again)
+        if held is None:
+            held = Held(self._restored(self.frame.before(known), size, log, base, token))
+        operator = held.operator
         changed = known != fingerprint
         if changed:
             change(self.frame.job, operator, milliseconds)
         counted = operator.counters
+        counted["events"] += held.events  # in the batch before
         written = state.encode_step(blocks, watermark)
         log += len(written)
         shelved: list[tuple[bytes, bytes]] = []
+        waiting: list[bytes] = []
 
-        def shelve(rest: Sequence[bytes]) -> None:
-            """At a watermark an operator holds least, and slices are taken as fast as a snapshot of them is read."""
-            if state.snapshot_bytes(operator) <= _SHELVED:
-                left = written if len(rest) == len(blocks) else state.encode_step(rest, watermark)
-                shelved.append((operator.snapshot(), left))
+        def shelve(rest: Sequence[bytes]) -> bool:
+            """At a watermark an operator holds least. Blocks beyond it wait for whoever is given the bucket next."""
+            if state.snapshot_bytes(operator) > _SHELVED:
+                return False
+            shelved.append((operator.snapshot(), state.encode_step(rest, watermark)))
+            waiting.extend(rest)
+            return True
 
         shared = state.is_long(log, size)
-        done = step(self.frame, operator, blocks, watermark, shelve if shared else None)
+        done = step(self.frame, operator, [*held.waiting, *blocks], watermark, shelve if shared else None)
         if keeper is not None:
             keeper.write(self._number, done.results, watermark)
         yield from self._payloads(done)
         if shared and not shelved:
             shelve(())
         token = state.token_after(token, written)
-        data = None
-        if changed or state.outgrown(log, state.snapshot_bytes(operator)):
-            data = operator.snapshot()
+        held, data = Held.of(self.frame, operator, waiting), None
+        if changed or state.outgrown(log, state.snapshot_bytes(operator, held.slices)):
+            step(self.frame, operator, waiting, watermark)  # a snapshot is of all that there is
+            held, data = Held(operator), operator.snapshot()
         # In a log, all steps have the same queries.
         if data is not None and (changed or state.outgrown(log, len(data))):
             self.log.put([(data,)])
@@ -113,15 +133,16 @@ class Bucket:
         timer = self._rescheduled(timer, milliseconds)
         seal = state.seal(token, base, fingerprint, watermark, timer, log, size)
         self.head.update((state.VERSION, token, base, fingerprint, watermark, timer, log, size, seal))
-        _kept.put((fingerprint, self.label), token, operator, shelved[0] if shelved else None)
-        yield _output(_NOTHING, self._figures(done, counted, operator, log + size), milliseconds)
+        _kept.put((fingerprint, self.label), token, held, shelved[0] if shelved else None)
+        yield _output(_NOTHING, self._figures(done, counted, held, log + size), milliseconds)
 
     @property
     def _number(self) -> int:
         return labels(self.frame.job.buckets).index(self.label)
 
-    def _again(self, snapshot: bytes, written: bytes) -> Operator:
-        return restored(self.frame, snapshot, [written])
+    def _again(self, snapshot: bytes, written: bytes) -> Held:
+        waiting, _ = state.decode_step(written)
+        return Held.of(self.frame, restored(self.frame, snapshot, ()), waiting)
 
     def _restored(self, frame: Frame, size: int, log: int, base: bytes, token: bytes) -> Operator:
         snapshot, steps = state.parted([bytes(entry) for (entry,) in self.log.get()] if log or size else [], size)
@@ -150,15 +171,17 @@ class Bucket:
                     )
                 yield _output(payload, dict.fromkeys(FIGURES, 0))
 
-    def _figures(self, done: Step, before: dict[str, int], operator: Operator, held: int) -> dict[str, int | None]:
-        after = operator.counters
+    def _figures(self, done: Step, before: dict[str, int], held: Held, size: int) -> dict[str, int | None]:
+        after = held.operator.counters
+        after["events"] += held.events
+        after["slices"] += held.slices
         figures: dict[str, int | None] = {}
         for name, refused in (("events", done.refused), ("late", 0), ("expired", done.refused)):
             figures[name] = after[name] - before[name] + refused
         figures |= {name: after[name] for name in ("slices", "tuples", "keys")}
-        figures["open_windows"] = operator.open_windows() if after["tuples"] < _MANY else None
+        figures["open_windows"] = held.operator.open_windows() if after["tuples"] < _MANY else None
         figures["rows"] = sum(table.num_rows for table in done.rows)
-        figures["state_bytes"] = held
+        figures["state_bytes"] = size
         return figures
 
 

@@ -21,7 +21,7 @@ from windlass.spark.frame import Frame
 from windlass.spark.job import Job
 from windlass.spark.state import decode_step
 
-Reached = Callable[[Sequence[bytes]], None]
+Reached = Callable[[Sequence[bytes]], bool]
 
 _NO_TIME = "its time is null"
 
@@ -41,7 +41,8 @@ def step(
     """Take blocks, then advance to the watermark (microseconds; None: there is none yet).
 
     `reached(rest)` is called when the operator has come to the watermark, and of the blocks only `rest` is still to be
-    taken: a step with these leads from there to the same state."""
+    taken: a step with these leads from there to the same state. If it says yes, they wait, to be taken with those of
+    the next step: all of them lie beyond the watermark, so the rows are the same."""
     refused: list[pa.Table] = []
     results = list(_taken(frame, operator, blocks, LONG_AGO if watermark is None else watermark, refused, reached))
     if watermark is not None:
@@ -67,8 +68,9 @@ def _taken(
         if first != LONG_AGO:
             if min(first - 1, upto) > _watermark(operator):
                 yield operator.advance(min(first - 1, upto))
-            if reached is not None and _watermark(operator) >= upto:
-                reached([block for *_, block in given[i:]])
+            if reached is not None and first > upto:
+                if reached([block for *_, block in given[i:]]):
+                    return
                 reached = None
         if kind == SLICES:
             operator.process_slices(table)
@@ -95,6 +97,13 @@ def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.T
         return int(pc.min(table.column(place)).as_py()) if kind == SLICES else LONG_AGO
 
     return sorted(((first(*opened), *opened, block) for *opened, block in given), key=lambda block: block[0])
+
+
+def counted_in(frame: Frame, blocks: Iterable[bytes]) -> tuple[int, int]:
+    """How many events there are in blocks of slices, and how many slices."""
+    tables = [unpacked(block)[1] for block in blocks]
+    place = len(frame.job.key) + 2
+    return sum(pc.sum(table.column(place)).as_py() for table in tables), sum(table.num_rows for table in tables)
 
 
 def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Operator:

@@ -25,9 +25,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from windlass.errors import CorruptSnapshot, WindlassError
 from windlass.operator.operator import Operator
+
+T = TypeVar("T")
 
 MAGIC, VERSION = b"WINDLASS STEP", 4
 NO_WATERMARK = -(2**63)
@@ -121,17 +124,17 @@ def is_long(log: int, snapshot: int) -> bool:
     return log + snapshot > _LONG
 
 
-def snapshot_bytes(operator: Operator) -> int:
-    """How long a snapshot would be, about."""
+def snapshot_bytes(operator: Operator, waiting: int = 0) -> int:
+    """How long a snapshot would be, about, with so many slices more."""
     counted = operator.counters
-    return counted["slices"] * _SLICE + counted["tuples"] * _TUPLE + _REST
+    return (counted["slices"] + waiting) * _SLICE + counted["tuples"] * _TUPLE + _REST
 
 
 def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-class Kept:
+class Kept(Generic[T]):
     """Operators that a worker has at hand, by stream and bucket; each is taken out to be used, and put back under its
     new token. Those that were not used for longest go.
 
@@ -141,12 +144,10 @@ class Kept:
     """
 
     def __init__(self, shelf: Callable[[], Path | None] = lambda: None) -> None:
-        self._operators: OrderedDict[Hashable, tuple[bytes, Operator]] = OrderedDict()
+        self._operators: OrderedDict[Hashable, tuple[bytes, T]] = OrderedDict()
         self._shelf = shelf
 
-    def take(
-        self, bucket: Hashable, token: bytes, again: Callable[[bytes, bytes], Operator] | None = None
-    ) -> Operator | None:
+    def take(self, bucket: Hashable, token: bytes, again: Callable[[bytes, bytes], T] | None = None) -> T | None:
         """The operator of a bucket in this state; from what is on the shelf, made `again`."""
         found = self._operators.pop(bucket, None)
         shelf = self._shelf()
@@ -166,7 +167,7 @@ class Kept:
                     place.unlink()
         return None
 
-    def put(self, bucket: Hashable, token: bytes, operator: Operator, left: tuple[bytes, bytes] | None = None) -> None:
+    def put(self, bucket: Hashable, token: bytes, operator: T, left: tuple[bytes, bytes] | None = None) -> None:
         self._operators[bucket] = token, operator
         while len(self._operators) > _KEPT:
             self._operators.popitem(last=False)
