@@ -153,7 +153,7 @@ def batch(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
 
 def rows_written(jobs: int) -> int:
     """What the sinks of the last so many batch jobs have counted."""
-    spark().sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+    settle()
     store = spark()._jsparkSession.sharedState().statusStore()
     found = 0
     for back in range(jobs):
@@ -162,6 +162,12 @@ def rows_written(jobs: int) -> int:
         (metric,) = (m for m in _items(sink.metrics()) if m.name() == "number of output rows")
         found += int(store.executionMetrics(number).apply(metric.accumulatorId()).replace(",", ""))
     return found
+
+
+def settle() -> None:
+    """Wait until Spark has taken note of all that happened."""
+    context: Any = spark().sparkContext
+    context._jsc.sc().listenerBus().waitUntilEmpty()
 
 
 def _items(sequence: Any) -> Iterator[Any]:

@@ -66,6 +66,7 @@ def _once(way: str, make: Callable[[], DataFrame], rows: int) -> list[Row]:
     defined = time.time() - start
     batch(rows, lambda: frame).call()
     whole = time.time() - start
+    spark.settle()
     found: list[Row] = [{"way": way, "stage": "all", "rows": rows, "seconds": round(whole, 3)}]
     found.append({"way": way, "stage": "definition", "seconds": round(defined, 3)})
     ran = [s for s in _stages() if s.stageId() not in before and s.submissionTime().isDefined()]
