@@ -48,7 +48,7 @@ def bucket_of(keys: list[pa.Array | pa.ChunkedArray], rows: int, buckets: int) -
 
 def _multiples(numbers: pa.Array) -> Array:
     """Multiples of the golden ratio, what is behind the point of them: numbers in a row, or in steps, are spread as
-    evenly as can be (Fibonacci hashing), where a hash would by chance give one of two buckets half as many again."""
+    evenly as can be (Fibonacci hashing), which a hash leaves to chance."""
     return np.asarray(numbers.fill_null(0)).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 

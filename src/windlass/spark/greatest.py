@@ -25,20 +25,24 @@ SCHEMA = f"{CUT_SCHEMA}, {GREATEST} timestamp"
 Cut = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def with_greatest(cut: Cut, batches: Iterable[pa.RecordBatch], place: int) -> Iterator[pa.RecordBatch]:
-    """The rows that `cut` makes of batches, and the greatest of the times in the column at this place."""
-    greatest: list[int] = []
+def with_greatest(cut: Cut, place: int) -> Cut:
+    """`cut`, whose rows also say which was the greatest of the times in the column at this place."""
 
-    def seen() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if (latest := _latest(batch.column(place))) is not None:
-                greatest[:] = [max([latest, *greatest])]
-            yield batch
+    def cut_and_see(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        greatest: list[int] = []
 
-    for row in cut(seen()):
-        yield _row(row, greatest)
-    if greatest:  # all of them have been seen by now
-        yield _row(row.slice(0, 1), greatest, empty=True)
+        def seen() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if (latest := _latest(batch.column(place))) is not None:
+                    greatest[:] = [max([latest, *greatest])]
+                yield batch
+
+        for row in cut(seen()):
+            yield _row(row, greatest)
+        if greatest:  # all of them have been seen by now
+            yield _row(row.slice(0, 1), greatest, empty=True)
+
+    return cut_and_see
 
 
 def _row(row: pa.RecordBatch, greatest: list[int], empty: bool = False) -> pa.RecordBatch:

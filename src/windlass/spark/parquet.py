@@ -210,7 +210,7 @@ def _read_and_cut(
     job: Job, read: _Reading, heartbeat: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` over rows that are files."""
-    cut_rows = cut(job, heartbeat)
+    cut_rows = with_greatest(cut(job, heartbeat), job.schema.get_field_index(job.time))
 
     def read_and_cut(files: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def events() -> Iterator[pa.RecordBatch]:
@@ -221,7 +221,7 @@ def _read_and_cut(
                             part = ahead.marked_batch(part, job.time, _limit(file[_NOW], job.max_ahead))
                         yield part
 
-        yield from with_greatest(cut_rows, events(), job.schema.get_field_index(job.time))
+        yield from cut_rows(events())
 
     return read_and_cut
 

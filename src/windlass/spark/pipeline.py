@@ -28,7 +28,6 @@ from windlass.spark.cut import CUT_SCHEMA
 from windlass.spark.cut import cut as cut_events
 from windlass.spark.frame import Frame, batches
 from windlass.spark.greatest import SCHEMA as GREATEST_SCHEMA
-from windlass.spark.greatest import Cut as Cutting
 from windlass.spark.greatest import watermarked, with_greatest, without_watermark
 from windlass.spark.history import KeepHistory
 from windlass.spark.job import Late
@@ -118,7 +117,7 @@ def shared_windows(
         if delay is None:
             blocks = needed.mapInArrow(cut_rows, CUT_SCHEMA)
         else:
-            blocks = watermarked(needed.mapInArrow(_with_greatest(cut_rows, names.index(time)), GREATEST_SCHEMA), delay)
+            blocks = watermarked(needed.mapInArrow(with_greatest(cut_rows, names.index(time)), GREATEST_SCHEMA), delay)
     if not events.isStreaming:
         return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
     outcome = blocks.groupBy("bucket").transformWithState(processor(frame), OUTPUT_SCHEMA, "Append", "EventTime")
@@ -230,10 +229,6 @@ def _finished(frame: Frame) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
             yield from batches(rows)
 
     return finish_bucket
-
-
-def _with_greatest(cut_rows: Cutting, place: int) -> Cutting:
-    return lambda batches: with_greatest(cut_rows, batches, place)
 
 
 def _opened(payloads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
