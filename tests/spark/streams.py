@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.pandas.types import to_arrow_schema
 
 import windlass
 from windlass import agg, windows
@@ -440,9 +441,26 @@ def stages(
         rows = [t for name in names for t in step(frame, operators[name], blocks[name], mark).rows]
         log.append({name: state.encode_step(blocks[name], mark) for name in names})
         after = [operator.counters for operator in operators.values()]
-        out.tables[n] = pa.concat_tables([frame.schema.empty_table(), *rows])
+        out.tables[n] = _mixed(frame, [row for table_ in rows for row in table_.to_pylist()])
         out.figures[n] = {name: sum(c[name] for c in after) - sum(c[name] for c in before) for name in COUNTED}
     return out
+
+
+def _mixed(frame: Frame, narrow: Sequence[dict[str, Any]]) -> pa.Table:
+    """Rows on their way to Spark as it will have them."""
+    rows = []
+    for given in narrow:
+        row = {name: given[f"key_{i}"] for i, name in enumerate(frame.job.key)}
+        row |= {name: given[name] for name in ("window", "low", "high", "revision", "retraction")}
+        if given["number"] < 0:
+            [late] = given["late"]
+            row |= {"late": late["shown"]} | {q: late.get(f"query_{i}") for i, q in enumerate(frame.queries)}
+        else:
+            name = frame.queries[given["number"]]
+            [answers] = [given[c] for c in given if c.startswith("shape_") and given[c] is not None]
+            row |= {"query": name, name: answers}
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=to_arrow_schema(frame.mixed, timezone="UTC"))
 
 
 COUNTED = ("events", "late", "expired")

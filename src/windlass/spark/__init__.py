@@ -1,6 +1,5 @@
 """Windlass on Spark: `shared_windows` over any DataFrame, streaming or batch."""
 
-from windlass.spark.frame import late_of, queries_of, results_of
 from windlass.spark.generator import generate, register
 from windlass.spark.history import build_history, keep_history
 from windlass.spark.parquet import parquet_events
@@ -8,6 +7,7 @@ from windlass.spark.pipeline import explain, remaining_windows, shared_windows
 from windlass.spark.progress import progress
 from windlass.spark.session import session
 from windlass.spark.sinks import idempotent_parquet, read_upserted, upsert_parquet
+from windlass.spark.views import late_of, queries_of, results_of
 
 __all__ = [
     "build_history",

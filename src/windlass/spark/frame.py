@@ -1,9 +1,17 @@
-"""The mixed frame: all results of all queries in one DataFrame, and views of it.
+"""The mixed frame: all results of all queries in one DataFrame.
 
     key columns │ query │ window{start, end} │ low  high │ revision  retraction │ one struct a query │ late{…}
 
 A row is a window of one query, whose struct it fills, or, if `late` is not null, events that came too late for all of
 them: as a slice, with what each query would have answered for it, or as a single row of the input.
+
+That is one struct filled, and as many nulls as there are other queries. So rows travel from Python narrow, and Spark
+makes them mixed (`spread`), which it does for those columns only that someone asks for:
+
+    key columns │ window{start, end} │ low  high │ revision  retraction │ number │ one struct a shape │ late[]
+
+The number is that of the query; queries whose answers have the same names and types are of one *shape*. Rows of late
+events have no number but -1, and in `late` one element, with the answers of all queries.
 """
 
 from __future__ import annotations
@@ -12,21 +20,20 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
-from windlass.errors import InvalidArgument, UnknownColumn
+from windlass.aggregates.values import to_arrow
 from windlass.operator.results import Results
-from windlass.spark.chaining import event_time
-from windlass.spark.history import HISTORY
 from windlass.spark.job import Job
 
 LATE = "late"
-_NOTE = "windlass"  # metadata of a query's column: the measure of its windows, and what `results_of` has to know
+NOTE = "windlass"  # metadata of a query's column: the measure of its windows, and what `results_of` has to know
+_NO_QUERY = -1
 
 
 class Frame:
@@ -46,138 +53,133 @@ class Frame:
     def queries(self) -> list[str]:
         return [query.name for query in self.job.queries]
 
+    # ------------------------------------------------------------------ types
+
     @cached_property
-    def layout(self) -> pa.Schema:
-        """The mixed table, as Windlass would have it."""
+    def mixed(self) -> StructType:
+        """The mixed frame, as Spark has it."""
         job = self.job
+        results = job.operator().finish().schema
+        names = [*results.names[: results.get_field_index("retraction") + 1], *self.queries]
         time = job.schema.field(job.time).type
         time = time if pa.types.is_integer(time) else pa.timestamp("us", getattr(time, "tz", None))
         fields = [("reason", pa.string()), ("events", pa.int64()), ("first", time), ("last", time)]
         late = pa.struct([*fields, ("row", pa.struct(list(job.schema)))])
-        results = job.operator().finish().schema
-        names = [f.name for f in results if f.name not in (*self.queries, HISTORY)]
-        return pa.schema([*(results.field(n) for n in (*names, *self.queries)), pa.field(LATE, late)])
-
-    @cached_property
-    def spark_schema(self) -> StructType:
-        """The mixed frame, as Spark has it."""
-        schema = from_arrow_schema(pa.schema([pa.field(f.name, _known_to_spark(f.type)) for f in self.layout]))
-        windows = {query.name: query.window for query in self.job.queries}
-        for field in schema.fields:
-            if field.name in windows:
-                measure, final = windows[field.name].measure, not self.job.allowed_lateness
-                closed = windows[field.name].is_session
-                field.metadata = {_NOTE: {"measure": measure, "final": final, "closed": closed}}
+        layout = [*(results.field(name) for name in names), pa.field(LATE, late)]
+        schema = from_arrow_schema(pa.schema([pa.field(f.name, _known_to_spark(f.type)) for f in layout]))
+        for query in job.queries:
+            note = {"measure": query.window.measure, "final": not job.allowed_lateness}
+            schema[query.name].metadata = {NOTE: note | {"closed": query.window.is_session}}
         return schema
 
     @cached_property
+    def _shapes(self) -> list[Any]:
+        return list(dict.fromkeys(self.mixed[name].dataType for name in self.queries))
+
+    @cached_property
+    def _shape(self) -> dict[str, int]:
+        """That of each query."""
+        return {name: self._shapes.index(self.mixed[name].dataType) for name in self.queries}
+
+    @cached_property
+    def narrow(self) -> StructType:
+        """Rows on their way to Spark, as it has them."""
+        rows = StructType(list(self._plain))
+        rows.add("number", "integer", nullable=False)
+        for i, shape in enumerate(self._shapes):
+            rows.add(f"shape_{i}", shape)
+        late = StructType().add("shown", self.mixed[LATE].dataType)
+        if self.job.ships_events is None:
+            for i, name in enumerate(self.queries):
+                late.add(f"query_{i}", self.mixed[name].dataType)
+        return rows.add(LATE, ArrayType(late))
+
+    @cached_property
+    def _plain(self) -> list[StructField]:
+        """Columns of windows that are the same narrow and mixed, by place: a key may have any name."""
+        keys = [StructField(f"key_{i}", self.mixed[i].dataType) for i in range(len(self.job.key))]
+        return [*keys, *(self.mixed[name] for name in ("window", "low", "high", "revision", "retraction"))]
+
+    @cached_property
     def schema(self) -> pa.Schema:
-        """The mixed frame, as it travels to Spark."""
-        return to_arrow_schema(self.spark_schema, timezone="UTC")
+        """Rows on their way to Spark."""
+        return to_arrow_schema(self.narrow, timezone="UTC")
+
+    # ------------------------------------------------------------------ from Python
 
     def of_results(self, results: Results) -> pa.Table:
-        table = results.to_arrow().select(self.layout.names[:-1])
-        if self.job.history is not None:
-            table = table.filter(pc.not_equal(table["query"], HISTORY))
-        return self._fitted([*table.columns, pa.nulls(table.num_rows, self.layout.field(LATE).type)], table.num_rows)
+        tables = [self._windows(table) for table in results.tables() if table.num_rows]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def _windows(self, table: pa.Table) -> pa.Table:
+        """Of queries with the same aggregates."""
+        asked = table["query"].combine_chunks()
+        places = {name: i for i, name in enumerate(self.queries)}
+        names = asked.dictionary.to_pylist()
+        number = np.array([places.get(name, _NO_QUERY) for name in names], np.int32)[asked.indices]
+        if _NO_QUERY in number:  # the history, which goes elsewhere
+            mine = number != _NO_QUERY
+            table, number = table.filter(pa.array(mine)), number[mine]
+        if not len(number):
+            return self.schema.empty_table()
+        keys = len(self.job.key)
+        columns = {f"key_{i}": table.column(i) for i in range(keys)}
+        columns |= {name: table[name] for name in ("window", "revision", "retraction")} | {"number": pa.array(number)}
+        own = np.array([not query.on_time for query in self.job.queries])[number]
+        if own.any():  # of windows on time, `window` says it all
+            columns |= {name: to_arrow(table[name].to_numpy(), own, pa.int64()) for name in ("low", "high")}
+        place = self._shape[self.queries[number[0]]]
+        answers = [_whole(column) for column in table.columns[-len(self._shapes[place]) :]]
+        columns[f"shape_{place}"] = _struct(self.schema.field(f"shape_{place}").type, answers, len(number))
+        return self._fitted(columns, len(number))
 
     def of_late(self, table: pa.Table) -> pa.Table:
         """Rows for what came out of `Operator.late`: slices, or rows of the input."""
-        rows = self._late_slices(table) if self.job.ships_events is None else self._late_rows(table, table["reason"])
-        return self._late(rows, table.num_rows)
+        if self.job.ships_events is not None:
+            return self._late_rows(table, _whole(table["reason"]))
+        first, last, events = _whole(table["slice"]).flatten()
+        answers = [_whole(table[name]) for name in self.queries]
+        shown = [_whole(table["reason"]), events, first, last]
+        return self._late([table[name] for name in self.job.key], shown, answers)
 
     def of_refused(self, table: pa.Table, reason: str) -> pa.Table:
         """Rows for events that no window can hold."""
-        reasons = pa.chunked_array([pa.array([reason] * table.num_rows, pa.string())])
-        return self._late(self._late_rows(table, reasons), table.num_rows)
+        return self._late_rows(table, pa.array([reason] * table.num_rows, pa.string()))
 
-    def _late(self, columns: dict[str, Any], rows: int) -> pa.Table:
-        return self._fitted([columns.get(f.name, pa.nulls(rows, f.type)) for f in self.layout], rows)
-
-    def _late_slices(self, table: pa.Table) -> dict[str, Any]:
-        first, last, events = _whole(table["slice"]).flatten()
-        row = pa.nulls(table.num_rows, self.layout.field(LATE).type.field("row").type)
-        late = self._late_struct([_whole(table["reason"]), events, first, last, row])
-        return {name: table[name] for name in table.column_names if name not in ("slice", "reason")} | {LATE: late}
-
-    def _late_rows(self, table: pa.Table, reasons: pa.ChunkedArray) -> dict[str, Any]:
-        own = [_whole(column) for column in table.columns[: len(self.job.schema)]]  # by place: a name may be altered
+    def _late_rows(self, table: pa.Table, reasons: pa.Array) -> pa.Table:
         fields = self.job.schema
-        row = pa.StructArray.from_arrays(
-            [_as(array, field.type) for array, field in zip(own, fields, strict=True)], fields=list(fields)
-        )
+        own = [_whole(column) for column in table.columns[: len(fields)]]  # by place: a name may be altered
+        row = _struct(pa.struct(list(fields)), own, table.num_rows)
         time = own[fields.get_field_index(self.job.time)]
-        events = pa.array([1] * table.num_rows, pa.int64())
-        keys = {name: own[fields.get_field_index(name)] for name in self.job.key}
-        return keys | {LATE: self._late_struct([_whole(reasons), events, time, time, row])}
+        shown = [reasons, pa.array([1] * table.num_rows, pa.int64()), time, time, row]
+        return self._late([own[fields.get_field_index(name)] for name in self.job.key], shown)
 
-    def _late_struct(self, parts: Sequence[pa.Array]) -> pa.StructArray:
-        type_ = self.layout.field(LATE).type
-        return pa.StructArray.from_arrays(
-            [_as(part, field.type) for part, field in zip(parts, type_, strict=True)], fields=list(type_)
-        )
+    def _late(self, keys: Sequence[Any], shown: Sequence[Any], answers: Sequence[pa.Array] = ()) -> pa.Table:
+        type_, rows = self.schema.field(LATE).type.value_type, len(shown[0])
+        late = _struct(type_, [_struct(type_.field("shown").type, shown, rows), *answers], rows)
+        columns = {f"key_{i}": key for i, key in enumerate(keys)}
+        columns["number"] = pa.array(np.full(rows, _NO_QUERY, np.int32))
+        columns[LATE] = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32)), late)
+        return self._fitted(columns, rows)
 
-    def _fitted(self, columns: Sequence[Any], rows: int) -> pa.Table:
-        arrays = [_as(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+    def _fitted(self, columns: dict[str, Any], rows: int) -> pa.Table:
+        arrays = [_as(columns[f.name], f.type) if f.name in columns else pa.nulls(rows, f.type) for f in self.schema]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
+    # ------------------------------------------------------------------ to Spark
 
-# --------------------------------------------------------------------------- views
-
-
-def results_of(results: DataFrame, name: str, *, history: bool = True, time: str | None = None) -> DataFrame:
-    """The rows of one query as plain columns: keys, `window`, (`low`, `high`,) `revision`, `retraction`, and a column
-    an aggregate, as Spark's own `groupBy(…, window(…)).agg(…)` has them.
-
-    `history=False` leaves out `revision` and `retraction`, which say nothing where no lateness is allowed. `time` adds
-    a column of that name: the event time of a result, with the stream's watermark, for a second `shared_windows` or
-    whatever else comes behind that needs one. It is the last moment of the window (of a session: its end).
-    """
-    fields = {field.name: field for field in _mixed(results)}
-    if name not in fields or _NOTE not in (fields[name].metadata or {}):
-        names = [f.name for f in fields.values() if _NOTE in (f.metadata or {})]
-        raise UnknownColumn(f"there is no query {name!r} in this frame; there are {names}")
-    note = fields[name].metadata[_NOTE]
-    columns = [*_keys(results), "window", *([] if note["measure"] == "time" else ["low", "high"])]
-    columns += ["revision", "retraction"] if history else []
-    values = [F.col(f"{_quoted(name)}.{_quoted(f.name)}").alias(f.name) for f in fields[name].dataType]
-    if time is not None:
-        values.insert(0, event_time(results, name, note, time, [*columns, *(f.name for f in fields[name].dataType)]))
-    return results.where(F.col("query") == name).select(*(F.col(_quoted(c)) for c in columns), *values)
-
-
-def late_of(results: DataFrame) -> DataFrame:
-    """What came too late for every query: keys, `reason`, `events` (how many), `first` and `last` (their times),
-    `row` (the event itself, where events are shipped), and for slices what each query would have answered for them."""
-    fields = _mixed(results)
-    queries = [f.name for f in fields if _NOTE in (f.metadata or {})]
-    return results.where(F.col(LATE).isNotNull()).select(
-        *(F.col(_quoted(c)) for c in _keys(results)), f"{LATE}.*", *(F.col(_quoted(c)) for c in queries)
-    )
-
-
-def queries_of(results: DataFrame) -> list[str]:
-    """The names of the queries in a mixed frame."""
-    return [f.name for f in _mixed(results) if _NOTE in (f.metadata or {})]
-
-
-def _mixed(results: DataFrame) -> list[Any]:
-    fields = list(results.schema.fields)
-    names = [f.name for f in fields]
-    if not {"query", "window", LATE} <= set(names):
-        raise InvalidArgument(
-            f"this is not a frame of shared_windows: it has the columns {names}; give the frame as it came from there"
-        )
-    return fields
-
-
-def _keys(results: DataFrame) -> list[str]:
-    names = results.columns
-    return names[: names.index("query")]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    def spread(self, rows: DataFrame) -> DataFrame:
+        """Narrow rows as the mixed frame."""
+        columns = [F.col(plain.name) for plain in self._plain]
+        columns.insert(len(self.job.key), F.get(F.lit(self.queries), F.col("number")))
+        for i, name in enumerate(self.queries):
+            answer = f"get({LATE}, 0).query_{i}" if self.job.ships_events is None else "null"
+            columns.append(F.expr(f"if(number = {i}, shape_{self._shape[name]}, {answer})"))
+        # With a lambda in it, Spark does not make one method of it all. That would be too large for Java to compile
+        # from about twenty-five queries on, and ten times slower than many small ones.
+        columns.append(F.expr(f"get(transform({LATE}, row -> row.shown), 0)"))
+        named = zip(columns, self.mixed, strict=True)
+        return rows.select(*(column.alias(f.name, metadata=f.metadata) for column, f in named))
 
 
 # --------------------------------------------------------------------------- types
@@ -209,6 +211,13 @@ def _known_to_spark(type_: pa.DataType) -> pa.DataType:
 
 def _as(array: Any, type_: pa.DataType) -> Any:
     return array if array.type == type_ else array.cast(type_)
+
+
+def _struct(type_: pa.StructType, parts: Sequence[Any], rows: int) -> pa.StructArray:
+    """Of these parts, and of nulls behind them."""
+    arrays = [_as(part, field.type) for part, field in zip(parts, type_, strict=False)]
+    arrays += [pa.nulls(rows, type_.field(i).type) for i in range(len(parts), type_.num_fields)]
+    return pa.StructArray.from_arrays(arrays, fields=list(type_))
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -103,8 +103,7 @@ def shared_windows(
     )
     if job.keeper is not None:
         job.keeper.create()
-    frame = Frame(job)
-    schema = frame.spark_schema  # also finds whatever is wrong with types
+    frame = Frame(job)  # also finds whatever is wrong with types
     if isinstance(events, ParquetEvents):
         blocks = events.blocks(job)
     elif choose(events, job, cut).by_spark:
@@ -119,11 +118,11 @@ def shared_windows(
         else:
             blocks = watermarked(needed.mapInArrow(with_greatest(cut_rows, names.index(time)), GREATEST_SCHEMA), delay)
     if not events.isStreaming:
-        return blocks.groupBy("bucket").applyInArrow(_finished(frame), schema)
+        return frame.spread(blocks.groupBy("bucket").applyInArrow(_finished(frame), frame.narrow))
     outcome = blocks.groupBy("bucket").transformWithState(processor(frame), OUTPUT_SCHEMA, "Append", "EventTime")
     figures = [F.expr(f"sum({figure}) AS {figure}") for figure in FIGURES]
     observed = outcome.observe(name, *figures, F.expr("max(watermark) AS watermark"))
-    return observed.select("payload").mapInArrow(_opened, schema)
+    return frame.spread(observed.select("payload").mapInArrow(_opened, frame.narrow))
 
 
 def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query], **options: Any) -> str:
@@ -199,7 +198,7 @@ def remaining_windows(
     log = variable("log").select(bucket, F.col("list_value.entry").alias("log"))
     state_of = head.join(log, "bucket", "left").drop("bucket")
     frame = Frame(job)
-    return state_of.mapInArrow(_remaining(frame), frame.spark_schema)
+    return frame.spread(state_of.mapInArrow(_remaining(frame), frame.narrow))
 
 
 def _remaining(frame: Frame) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
