@@ -30,7 +30,7 @@ START = 1_700_000_000_000_000
 SPACING = 1000  # microseconds between events
 FILES = 20
 DELAY = "10 seconds"
-WARM = 24.0  # seconds
+WARM = 60.0  # seconds
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Many windows at once on Spark, and native Spark's best case: twenty windows in one pass, and one tumbling window.
 
 100 keys, 1000 events a second, sums, in batch. The twenty: tumbling 10 to 600 s, sliding 20 s every 10 to 3600 s every
-600. Native Spark runs one aggregation for each, one after the other.
+600. Native Spark runs one aggregation for each, one after the other. One of them is there alone, too, and as what its
+reader sees of all twenty (`results_of`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from benchmarks.cases.spark_sliding import race_of
 from benchmarks.cases.spark_sliding import tables as tables_of
 from benchmarks.results import Row
 from benchmarks.spark import Events, Periodic, batch, shared
+from windlass.spark import results_of
 
 TITLE = "Spark: twenty windows at once, and one tumbling window"
 
@@ -42,12 +44,15 @@ def run(scale: Scale) -> Iterator[Row]:
     )
     scale.say("one of them alone")
     yield from race_of(
-        "60 s every 10 s alone",
+        "60 s every 10 s",
         events,
         lambda e: {
             "native": batch(e.rows, lambda: ONE.native(e.frame())),
             "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [ONE])),
             "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [ONE])),
+            "Windlass, Parquet, of all twenty": batch(
+                e.rows, lambda: results_of(shared(e.parquet(), TWENTY), ONE.name)
+            ),
         },
     )
     scale.say("one tumbling window")

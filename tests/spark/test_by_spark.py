@@ -81,7 +81,7 @@ def test_who_cuts_is_chosen_by_the_first_rows(spark):
     given = events(spark)
     dense = reason(given, windlass.Query("q", windlass.Tumbling("1h"), agg.count()))
     assert dense.by_spark
-    assert "events a slice among the first rows, 48 or more are worth it" in dense.reason
+    assert "events a slice among the first rows, 128 or more are worth it" in dense.reason
     fine = reason(given, windlass.Query("q", windlass.Tumbling("1ms"), agg.count()), key="k")
     assert not fine.by_spark
     assert "1.03 events a slice" in fine.reason

@@ -38,7 +38,7 @@ Array = np.ndarray[Any, Any]
 Cut = Literal["auto", "spark", "python"]
 
 _SAMPLE = 1 << 15  # rows that are looked at
-_WORTH = 48.0  # events in a cell from which on Spark's aggregation is faster,
+_WORTH = 128.0  # events in a cell from which on Spark's aggregation is faster,
 _WORTH_MEASURED = 4.0  # and where it measures the batches for Python at every row
 _FINER = 4  # cells of the grid to a slice, at most
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)

@@ -175,9 +175,10 @@ class Frame:
         for i, name in enumerate(self.queries):
             answer = f"get({LATE}, 0).query_{i}" if self.job.ships_events is None else "null"
             columns.append(F.expr(f"if(number = {i}, shape_{self._shape[name]}, {answer})"))
-        # With a lambda in it, Spark does not make one method of it all. That would be too large for Java to compile
-        # from about twenty-five queries on, and ten times slower than many small ones.
-        columns.append(F.expr(f"get(transform({LATE}, row -> row.shown), 0)"))
+        # Spark makes one method of all these columns, which from about twenty-five queries on is too large for Java to
+        # compile, and then ten times slower; but many small ones if there is a function that it has to interpret. So
+        # here is one, which does nothing to a single element.
+        columns.append(F.expr(f"get(array_sort({LATE}, (one, other) -> 0), 0).shown"))
         named = zip(columns, self.mixed, strict=True)
         return rows.select(*(column.alias(f.name, metadata=f.metadata) for column, f in named))
 

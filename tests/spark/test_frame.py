@@ -1,0 +1,81 @@
+"""Rows travel narrow, and are mixed by Spark: whatever their columns are called, and however many queries there are."""
+
+import datetime
+
+import pyarrow as pa
+import pytest
+
+import windlass
+from windlass import Query, agg
+from windlass.spark import late_of, results_of, shared_windows
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+UTC = datetime.UTC
+
+
+def at(second):
+    return datetime.datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+
+
+def events(spark, key="k"):
+    times = pa.array([at(1), at(2), at(11), None], pa.timestamp("us", "UTC"))
+    return spark.createDataFrame(pa.table({"ts": times, key: ["a", "b", "a", "a"], "v": [1, 2, 4, 8]}))
+
+
+def test_queries_of_one_shape_and_of_others(spark):
+    queries = [
+        Query("one", windlass.Tumbling("10s"), agg.sum("v").alias("x")),
+        Query("two", windlass.Tumbling("20s"), agg.sum("v").alias("x")),
+        Query("another name", windlass.Tumbling("20s"), agg.sum("v").alias("y")),
+        Query("another type", windlass.Tumbling("20s"), agg.avg("v").alias("x")),
+        Query("counted", windlass.Tumbling(2, measure="count"), agg.count().alias("n")),
+    ]
+    frame = shared_windows(events(spark), queries, time="ts", key="k")
+    found = {}
+    for row in frame.where("query is not null").collect():
+        filled = {name: row[name].asDict() for name in frame.columns[7:-1] if row[name] is not None}
+        assert list(filled) == [row["query"]], "a row fills the struct of its query, and no other"
+        assert row["late"] is None
+        found.setdefault(row["query"], []).append((row["k"], row["low"], row["high"], filled[row["query"]]))
+    assert {query: sorted(rows, key=str) for query, rows in found.items()} == {
+        "one": [("a", None, None, {"x": 1}), ("a", None, None, {"x": 4}), ("b", None, None, {"x": 2})],
+        "two": [("a", None, None, {"x": 5}), ("b", None, None, {"x": 2})],
+        "another name": [("a", None, None, {"y": 5}), ("b", None, None, {"y": 2})],
+        "another type": [("a", None, None, {"x": 2.5}), ("b", None, None, {"x": 2.0})],
+        "counted": [("a", 0, 2, {"n": 2})],
+    }
+    [untimed] = late_of(frame).collect()
+    assert (untimed["k"], untimed["row"]["v"], untimed["one"]) == ("a", 8, None)
+
+
+@pytest.mark.parametrize("key", ["number", "key_0", "shown", "row", "a`b.c"])
+def test_a_key_of_any_name(spark, key):
+    query = Query("number of", windlass.Tumbling("20s"), agg.sum("v").alias("shape_0"))
+    frame = shared_windows(events(spark, key), query, time="ts", key=key)
+    windows = results_of(frame, "number of").where("revision = 0").collect()
+    assert sorted((row[0], row[4]) for row in windows) == [("a", 5), ("b", 2)]
+    assert [row["reason"] for row in late_of(frame).collect()] == ["its time is null"]
+
+
+def test_a_view_reads_the_columns_of_its_query_only(spark):
+    queries = [Query(f"q{n}", windlass.Tumbling(f"{n}s"), agg.sum("v")) for n in range(1, 6)]
+    frame = shared_windows(events(spark), queries, time="ts", key="k")
+    plan = results_of(frame, "q3")._jdf.queryExecution().optimizedPlan().toString()
+    assert "query_2" in plan
+    assert "query_1" not in plan
+    assert "shown" not in plan
+
+
+def test_java_can_compile_what_mixes_the_rows_of_many_queries(spark):
+    """It leaves methods of 8000 bytes and more to its interpreter, which takes ten times as long."""
+    queries = [Query(f"q{n}", windlass.Tumbling(f"{n}s"), agg.sum("v")) for n in range(1, 36)]
+    spark.conf.set("spark.sql.adaptive.enabled", False)  # its plans show no code before they run
+    try:
+        frame = shared_windows(events(spark), queries, time="ts", key="k")
+        generated = frame._jdf.queryExecution().debug().codegenToSeq()
+        sizes = [generated.apply(i)._3().maxMethodCodeSize() for i in range(generated.size())]
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert sizes
+    assert max(sizes) < 8000
