@@ -195,20 +195,22 @@ def streaming(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
 def compare(make: Callable[[Events], dict[str, Job]], events: Events, repetitions: int = 3) -> dict[str, Job]:
     """Race the jobs over these events, all of them warm, and see that all give as many rows.
 
-    Java compiles what runs often, so a job first runs for some seconds: on a twentieth of the events or, if that is
-    soon done, on all of them. And as Spark ends Python workers that were idle for a minute, it runs once on the
-    twentieth right before each run that counts.
+    Java compiles what runs often, so a job first runs for a minute: on a twentieth of the events or, if that is soon
+    done, on all of them. And as Spark ends Python workers that were idle for a minute, with all the memory that they
+    had, it runs once more right before each run that counts.
     """
     jobs, small = make(events), make(events.fewer())
+    warm = {}
     for name, job in small.items():
         start, first = time.perf_counter(), timed(job.call)
+        warm[name] = jobs[name] if first < WARM / 20 else job
         while time.perf_counter() - start < WARM:
-            (jobs[name] if first < WARM / 8 else job).call()
+            warm[name].call()
     names = list(jobs)
     for repetition in range(repetitions):
         turn = repetition % len(names)
         for name in names[turn:] + names[:turn]:
-            small[name].call()
+            warm[name].call()
             jobs[name].times.append(timed(jobs[name].call))
             jobs[name].rows_out.add(jobs[name].count())
     counts = {name: job.rows_out for name, job in jobs.items()}
