@@ -24,17 +24,15 @@ from windlass import durations
 from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.operator import state
 from windlass.operator.branch import Branch
-from windlass.operator.costs import STORES, Observed
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
 from windlass.operator.forgetting import Lifetimes, worth_dropping
 from windlass.operator.keys import KeyIndex
-from windlass.operator.plan import Plan, sharing
+from windlass.operator.plan import Plan
+from windlass.operator.planning import Planning
 from windlass.operator.query import Query, check_queries
-from windlass.operator.replanning import Watched, better, part_of
 from windlass.operator.results import Results
-from windlass.operator.sharing import ASKED, checked_rate, explained
 from windlass.operator.slice_table import SliceTable, Union
-from windlass.operator.trees import Asked, Tree, assumed, check_technique, observed, pays_together, pinned, planned
+from windlass.operator.trees import Asked, Tree, check_technique, pinned
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
@@ -87,21 +85,18 @@ class Operator:
             raise WrongType(f"watermarks is windlass.Watermarks(delay, every), got {type(watermarks).__name__}")
         if watermarks is not None and order == "in-order":
             raise InvalidArgument("in-order streams need no watermarks: every event is one")
-        self._in_order, self._store, self._watermarks = order == "in-order", store, watermarks
-        self._slicing = slicing
+        self._in_order, self._watermarks = order == "in-order", watermarks
         self._lateness = _checked_length("allowed_lateness", allowed_lateness, 0)
         self._key_ttl = None if key_ttl is None else _checked_length("key_ttl", key_ttl, 1)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
         asked = check_queries(queries, names)
-        self._technique = check_technique(technique)
-        if technique != "auto" and (store != "auto" or plan is not None):
+        if check_technique(technique) != "auto" and (store != "auto" or plan is not None):
             raise InvalidArgument("technique says how slices are combined, and so does store or plan: give one of them")
-        self._pin: list[tuple[tuple[str, ...], str]] | None = None  # trees that were asked for
-        if plan is not None:
-            self._pin = [(tree.queries, tree.technique) for tree in pinned(plan, asked)]
-        self._observed: tuple[float, int, int] | None = None  # what the plan was made from
-        self._watched = Watched()
+        self._planning = Planning(
+            Asked(self._in_order, bool(names), slicing, store, technique, None),
+            None if plan is None else pinned(plan, asked),
+        )
         self._branches = self._grown(asked)
         for branch in self._branches:
             self._check_ttl(branch)
@@ -110,7 +105,6 @@ class Operator:
         self._greatest = LONG_AGO  # event time
         self._next = LONG_AGO  # the watermark to come
         self._arrivals = 0
-        self._removals = 0
         self._finished = False
         self._expired: list[pa.Table] = []
         self._counters = {"events": 0, "late": 0, "expired": 0, "batches": 0, "rows": 0}
@@ -126,13 +120,13 @@ class Operator:
             return
         if self._in_order:
             self._check_order(events)
-        known, planned_from, branches = len(self._keys), self._observed, self._branches
+        known, planned_from, branches = len(self._keys), self._planning.observed, self._branches
         fresh = [branch for branch in self._branches if branch.engine is None]
         try:
             tuples = self._prepare(events)
         except BaseException:
             self._keys.truncate(known)
-            self._observed, self._branches = planned_from, branches
+            self._planning.observed, self._branches = planned_from, branches
             for branch in fresh:
                 branch.engine = None
             raise
@@ -142,7 +136,7 @@ class Operator:
             self._arrivals += len(events)
             self._take(tuples, events)
         self._reader.accept(events)
-        self._watched.note(len(events), self._greatest)
+        self._planning.watched.note(len(events), self._greatest)
         self._lifetimes.credit += len(events)
         if self._key_ttl is not None:
             self._lifetimes.note(tuples[0].key, events.ts, len(self._keys))
@@ -175,7 +169,8 @@ class Operator:
         if self._is_unplanned:
             dtypes = {name: str(t) for branch in self._branches for name, t in branch.plan.dtypes.items()}
             span = float(slices.last.max()) - float(slices.first.min())
-            self._look(len(slices), span, self._reader.types, self._reader.unit)
+            keys, types, unit = len(self._keys), self._reader.types, self._reader.unit
+            self._replace(self._planning.look(self._branches, len(slices), span, keys, types, unit))
             for branch in self._branches:
                 if branch.engine is None:
                     state.install(branch, self, dtypes, self._watermark)
@@ -194,7 +189,7 @@ class Operator:
             self._counters["batches"] += 1
             self._greatest = max(self._greatest, int(slices.last.max()))
             self._take_chunks(tuples, slices, 0, len(slices))
-        self._watched.note(len(slices), self._greatest)
+        self._planning.watched.note(len(slices), self._greatest)
         self._lifetimes.credit += len(slices)
         if self._key_ttl is not None:
             self._lifetimes.note(ids, slices.last, len(self._keys))
@@ -210,7 +205,8 @@ class Operator:
             _in_unit("key_ttl", self._key_ttl, unit)  # or it is refused
         ids = self._keys.encode(events.keys, len(events))
         if self._is_unplanned and len(events):
-            self._look(len(events), float(events.extent[1]) - float(events.extent[0]), events.types, unit)
+            span, keys = float(events.extent[1]) - float(events.extent[0]), len(self._keys)
+            self._replace(self._planning.look(self._branches, len(events), span, keys, events.types, unit))
         prepared, fresh = [], [branch for branch in self._branches if branch.engine is None]
         for branch in self._branches:
             plan = branch.bound_to(unit)
@@ -223,24 +219,12 @@ class Operator:
             branch.engine.add_keys(len(self._keys))
             branch.engine.check(tuples if branch.since == LONG_AGO else tuples.take(tuples.ts > branch.since))
             prepared.append(tuples)
-        if joined := [branch for branch in fresh if branch.since != LONG_AGO and self._joins(branch, events)]:
-            self.__dict__.pop("_union", None)
-            self._branches = [branch for branch in self._branches if branch not in joined]
+        added = [branch for branch in fresh if branch.since != LONG_AGO]
+        types = {**self._reader.types, **events.types}
+        if joined := self._planning.joined(self._branches, added, types, unit):
+            self._replace([branch for branch in self._branches if branch not in joined])
             return [branch.tuples(branch.plan, events, ids, self._arrivals) for branch in self._branches]
         return prepared
-
-    def _joins(self, added: Branch, events: Events) -> bool:
-        """Let queries that were added share the slices of a branch, if that can be and is thought to pay."""
-        if self._pin is not None or self._observed is None:
-            return False
-        asked, seen = self._asked(_unit_of(events)), Observed(*self._observed)
-        for branch in self._branches:
-            if branch is not added and branch.can_take_in(added):
-                types = {**self._reader.types, **events.types}
-                if pays_together(branch.queries, added.queries, asked, seen, types):
-                    branch.take_in(added)
-                    return True
-        return False
 
     def _take(self, tuples: list[Tuples], events: Events) -> None:
         """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
@@ -320,14 +304,13 @@ class Operator:
             trees: dict[Any, list[str]] = {}
             for query in branch.queries:
                 trees.setdefault(query.window if query.window.is_session else None, []).append(query.name)
-            parts = self._split(branch, [Tree(tuple(names), "auto") for names in trees.values()])
+            parts = self._planning.split(branch, [Tree(tuple(n), "auto") for n in trees.values()], len(self._keys))
             for window, part in zip(trees, parts, strict=True):
                 if window is not None:
                     part.running.drop_closed()
-            self._branches = [*self._branches[:b], *parts, *self._branches[b + 1 :]]
+            self._replace([*self._branches[:b], *parts, *self._branches[b + 1 :]])
             for some in {id(some): some for some in given}.values():
                 some[b : b + 1] = [some[b]] * len(parts)
-            self.__dict__.pop("_union", None)
 
     def _in_time(self, ts: Array) -> bool:
         return int(ts.min()) > self._watermark
@@ -383,7 +366,8 @@ class Operator:
             self._advance(max(self._next, self._watermark))
         results = self._results()
         self._forget()
-        self._look_again()
+        keys, types, unit = len(self._keys), self._reader.types, self._reader.unit
+        self._replace(self._planning.look_again(self._branches, self._greatest, keys, types, unit))
         return results
 
     def _unit(self, watermark: Any) -> str | None:
@@ -468,6 +452,26 @@ class Operator:
                 parts.append(branch.answers.results(rows, self._keys, self._reader.time_type))
         return parts[0] if len(parts) == 1 else Results.concat(parts)
 
+    # ------------------------------------------------------------------ branches
+
+    def _grown(self, queries: Sequence[Query], since: int = LONG_AGO) -> list[Branch]:
+        return self._planning.grown(queries, since, self._reader.types, self._reader.unit)
+
+    def _replace(self, branches: list[Branch]) -> None:
+        if branches is not self._branches:
+            self._branches = branches
+            self.__dict__.pop("_union", None)
+
+    @property
+    def _is_unplanned(self) -> bool:
+        """Whether nothing was seen yet: once slices hold events, trees stay as they are."""
+        return self._planning.observed is None and self._counters["events"] == 0
+
+    @property
+    def plan(self) -> list[Tree]:
+        """Which queries share slices, and how their windows are answered from these; planned with the first events."""
+        return self._planning.trees(self._branches)
+
     # ------------------------------------------------------------------ queries
 
     @property
@@ -484,103 +488,19 @@ class Operator:
         if self._finished:
             raise InvalidArgument("the stream was finished; make another operator for another stream")
         since = max(since, self._greatest, self._watermark if self._in_order else LONG_AGO)
-        self.__dict__.pop("_union", None)
+        self._planning.added(query)
         # Those that are added at one moment share slices, as far as queries do.
         waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
-        if self._pin is not None:
+        if self._planning.pin is not None:
             waiting = []
-            if not any(query.name in names for names, _ in self._pin):
-                self._pin = [*self._pin, ((query.name,), "auto")]
         made = self._grown([*(q for branch in waiting for q in branch.queries), query], since)
         for branch in made:
             self._check_ttl(branch)
-        self._branches = [branch for branch in self._branches if branch not in waiting] + made
+        self._replace([branch for branch in self._branches if branch not in waiting] + made)
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
         whole_after = since + query.window.bind("us").doubt  # plain integers are what they are
         return f"{query.name} starts with windows that begin after {self._shown(whole_after)}"
-
-    def _branch(self, queries: list[Query], since: int = LONG_AGO, technique: str = "auto") -> Branch:
-        store = STORES.get(technique, self._store)
-        learns = self._store == self._technique == "auto" and (self._pin is None or technique == "auto")
-        return Branch(queries, self._in_order, store, bool(self._keys.names), self._slicing, since, learns)
-
-    # ------------------------------------------------------------------ trees
-
-    def _asked(self, unit: str | None) -> Asked:
-        keyed = bool(self._keys.names)
-        return Asked(self._in_order, keyed, self._slicing, self._store, self._technique, unit)
-
-    def _grown(self, queries: Sequence[Query], since: int = LONG_AGO) -> list[Branch]:
-        """A branch for each tree of these queries: as was asked, as is planned, or one until something is observed."""
-        by_name = {query.name: query for query in queries}
-        trees = [Tree(tuple(by_name), self._technique)]
-        if self._pin is not None:
-            trees = [Tree(tuple(n for n in names if n in by_name), technique) for names, technique in self._pin]
-        elif self._observed is not None:
-            types = self._reader.types
-            trees = planned(queries, self._asked(self._reader.unit), Observed(*self._observed), types).trees
-        return [
-            self._branch(group, since, tree.technique)
-            for tree in trees
-            for group in sharing([by_name[name] for name in tree.queries], self._in_order)
-        ]
-
-    @property
-    def _is_unplanned(self) -> bool:
-        """Whether nothing was seen yet: once slices hold events, trees stay as they are."""
-        return self._observed is None and self._counters["events"] == 0
-
-    def _look(self, rows: int, span: float, types: dict[str, Any], unit: str | None) -> None:
-        """Plan for what comes, now that there is something to see; all keys there are have just come."""
-        seen = observed(rows, span, len(self._keys), unit)
-        self._observed = seen.rate, seen.keys, seen.batch
-        if self._pin is not None:
-            return
-        mine = [branch for branch in self._branches if branch.since == LONG_AGO]
-        queries = [query for branch in mine for query in branch.queries]
-        trees = planned(queries, self._asked(unit), seen, types).trees
-        if len(trees) == len(mine) and self._technique == "auto" and all(t.technique == "auto" for t in trees):
-            return
-        by_name = {query.name: query for query in queries}
-        grown = [self._branch([by_name[name] for name in tree.queries], LONG_AGO, tree.technique) for tree in trees]
-        self._branches = grown + [branch for branch in self._branches if branch.since != LONG_AGO]
-        self.__dict__.pop("_union", None)
-
-    def _look_again(self) -> None:
-        """Plan again for what comes, if the stream has become another one. All results are out."""
-        seen = self._watched.look(self._greatest, len(self._keys), self._reader.unit)
-        if seen is None or self._observed is None or self._pin is not None or tuple(seen) == self._observed:
-            return
-        self._observed = seen.rate, seen.keys, seen.batch
-        asked, types = self._asked(self._reader.unit), tuple(sorted(self._reader.types.items()))
-        branches = []
-        for branch, tree in zip(self._branches, self.plan, strict=True):
-            trees = better(tuple(branch.queries), tree.technique, asked, seen, types) if branch.engine else ()
-            branches += self._split(branch, trees) if trees else [branch]
-        self._branches = branches
-        self.__dict__.pop("_union", None)
-
-    def _split(self, branch: Branch, trees: Sequence[Tree]) -> list[Branch]:
-        """A branch for each tree, with all that this one has."""
-        parts = []
-        for tree in trees:
-            gone = [query.name for query in branch.queries if query.name not in tree.queries]
-            part = part_of(branch, {name: self._gone(name) for name in gone}, len(self._keys)) if gone else branch
-            learned = part.running.choice is not None and part.running.choice.store != part.plan.chosen
-            if STORES.get(tree.technique, part.store) != part.store and not learned:
-                part.answer_by(STORES[tree.technique])
-            parts.append(part)
-        return parts
-
-    @property
-    def plan(self) -> list[Tree]:
-        """Which queries share slices, and how their windows are answered from these; planned with the first events."""
-        techniques = {store: name for name, store in STORES.items()}
-        return [
-            Tree(tuple(q.name for q in branch.queries), techniques.get(branch.store, "auto"))
-            for branch in self._branches
-        ]
 
     def remove(self, name: str) -> None:
         """Forget a query. What was due for it is not given any more."""
@@ -588,19 +508,11 @@ class Operator:
             raise InvalidArgument(f"there is no query {name!r}; there are {[query.name for query in self.queries]}")
         if len(self.queries) == 1:
             raise InvalidArgument(f"{name!r} is the only query; an operator needs one")
-        self.__dict__.pop("_union", None)
-        gone = self._gone(name)
+        gone = self._planning.gone(name)
         for branch in self._branches:
             branch.remove(name, gone)
-        self._branches = [branch for branch in self._branches if branch.queries]
-        if self._pin is not None:
-            left = [(tuple(n for n in names if n != name), technique) for names, technique in self._pin]
-            self._pin = [(names, technique) for names, technique in left if names]
-
-    def _gone(self, name: str) -> str:
-        """What a query is called once it is removed: another one may have the name later."""
-        self._removals += 1
-        return f"\0{self._removals}\0{name}"
+        self._replace([branch for branch in self._branches if branch.queries])
+        self._planning.removed(name)
 
     def change_queries(self, queries: Query | Iterable[Query], since: int = LONG_AGO) -> None:
         """Add and remove queries until they are these. Those that are new start after `since` if that is later than
@@ -633,21 +545,9 @@ class Operator:
         if self._key_ttl is not None:
             texts.append(f"keys end: {self._key_ttl} (and the allowed lateness) after their last event")
         if rate is not None or len(self.queries) > 1:
-            texts.append(self._explained(rate))
+            types, is_running = self._reader.types, not self._is_unplanned
+            texts.append(self._planning.explained(self._branches, types, rate, is_running=is_running))
         return "\n".join(texts)
-
-    def _explained(self, rate: float | None) -> str:
-        unit = self._branches[0].plan.unit
-        seen = assumed(unit) if self._observed is None else Observed(*self._observed)
-        source = "to be planned when events come, as it is assumed now" if self._is_unplanned else "planned as observed"
-        if rate is not None:
-            seen = seen._replace(rate=checked_rate(rate) / (1.0 if unit is None else 1e6))
-            source = "planned for this rate"
-        found = planned(self.queries, self._asked(unit), seen, self._reader.types, others=True)
-        if self._pin is not None or (rate is None and not self._is_unplanned):
-            found = found.instead(self.plan, self.queries, self._asked(unit), self._reader.types)
-            source = source if self._pin is None else ASKED
-        return explained(found, source)
 
     def _check_ttl(self, branch: Branch) -> None:
         """Refuse a key_ttl that would end a key before windows of its that time completes."""

@@ -87,7 +87,7 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 MAGIC = b"WINDLASS OPERATOR"
-FORMAT = 2  # of this file, and of the meaning of what the engines keep
+FORMAT = 3  # of this file, and of the meaning of what the engines keep
 _DIGEST = 16
 _PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
 
@@ -140,7 +140,7 @@ def unpack(operator: Operator, data: Any, removed: Iterable[Query] = ()) -> Oper
         then = recalled(head["asked"], operator.queries, removed)
         reader = base64.b64decode(head["reader"], validate=True)
         unpinned = type(operator)(then, **{**options(operator), "plan": None})
-        unpinned._pin = operator._pin  # as far as it goes: the trees are those of the snapshot
+        unpinned._planning.pin = operator._planning.pin  # as far as it goes: the trees are those of the snapshot
         other = _blank(unpinned, reader, head["branches"])
         taken = _Taken(head["arrays"], body, other._reader)
         taken.fill(other, head["state"])
@@ -260,17 +260,17 @@ def _blank(operator: Operator, reader: bytes, branches: Sequence[Mapping[str, An
     """An operator that was asked the same and knows the types, but has seen no event."""
     queries = {query.name: query for query in planned(operator)}
     other = type(operator)(list(queries.values()), **{**options(operator), "plan": None})
-    other._pin = operator._pin
+    other._planning.pin = operator._planning.pin
     other._reader.restore(reader)
     other._branches = []
     for making in branches:
         made, joins = [queries[name] for name in making["queries"]], making.get("joins", [])
         ends = [first for _, first in joins] + [len(made)]
         technique = making.get("technique", "auto")
-        branch = other._branch(made[: ends[0]], making.get("since", LONG_AGO), technique)
+        branch = other._planning.branch(made[: ends[0]], making.get("since", LONG_AGO), technique)
         if "engine" in making:
             added = [
-                other._branch(made[first:end], since, technique)
+                other._planning.branch(made[first:end], since, technique)
                 for (since, first), end in zip(joins, ends[1:], strict=True)
             ]
             _install(branch, other, making, added)
@@ -310,19 +310,19 @@ def install(branch: Branch, operator: Operator, dtypes: Mapping[str, str], water
 
 def options(operator: Operator) -> dict[str, Any]:
     """What an operator like this one is made with, besides its queries."""
-    reader = operator._reader
+    reader, planning = operator._reader, operator._planning
     return {
         "time": reader.time,
         "key": list(reader.key) or None,
         "sequence": reader.sequence,
         "allowed_lateness": operator._lateness,
         "order": "in-order" if operator._in_order else "out-of-order",
-        "store": operator._store,
-        "slicing": operator._slicing,
+        "store": planning.asked.store,
+        "slicing": planning.asked.slicing,
         "watermarks": operator._watermarks,
         "key_ttl": operator._key_ttl,
-        "technique": operator._technique,
-        "plan": operator._pin,
+        "technique": planning.asked.technique,
+        "plan": planning.pin,
     }
 
 
@@ -332,8 +332,8 @@ def asked(operator: Operator) -> dict[str, Any]:
     given["allowed_lateness"] = _lateness(operator._lateness, "us")
     given["key_ttl"] = None if operator._key_ttl is None else _lateness(operator._key_ttl, "us")
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
-    given["technique"] = None if operator._technique == "auto" else operator._technique  # as if it were not there
-    given["plan"] = None if operator._pin is None else [[list(names), by] for names, by in operator._pin]
+    given["technique"] = None if given["technique"] == "auto" else given["technique"]  # as if it were not there
+    given["plan"] = None if given["plan"] is None else [[list(names), by] for names, by in given["plan"]]
     queries = {query.name: _description(query) for query in planned(operator)}
     functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
     definitions = {query.name: definition(query) for query in planned(operator)}
