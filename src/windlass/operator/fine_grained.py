@@ -23,6 +23,7 @@ from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import ValueType, to_arrow
 from windlass.errors import CorruptSnapshot, InvalidArgument
 from windlass.operator import state
+from windlass.operator.asked import digests
 from windlass.operator.events import Events, Reader
 from windlass.operator.keys import KeyIndex
 from windlass.operator.lift import Lift, lowered
@@ -106,7 +107,7 @@ class FineGrained:
         return self
 
     def _asked(self) -> dict[str, Any]:
-        functions = {name: state.digests(a) for name, a in self.aggregates.items()}
+        functions = {name: digests(a) for name, a in self.aggregates.items()}
         return {
             "aggregates": {name: [repr(a), functions[name]] for name, a in self.aggregates.items()},
             "columns": [self._reader.time, *self._reader.key],

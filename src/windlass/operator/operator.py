@@ -23,6 +23,7 @@ import pyarrow as pa
 from windlass import durations
 from windlass.errors import InvalidArgument, OutOfOrder, WrongType
 from windlass.operator import state
+from windlass.operator.asked import options, planned
 from windlass.operator.branch import Branch
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
 from windlass.operator.forgetting import Lifetimes, worth_dropping
@@ -615,8 +616,8 @@ class Operator:
         return state.copied(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        gone = [query for query in state.planned(self) if query not in self.queries]
-        return state.unpickled, (type(self), self.queries, gone, state.options(self), self.snapshot())
+        gone = [query for query in planned(self) if query not in self.queries]
+        return state.unpickled, (type(self), self.queries, gone, options(self), self.snapshot())
 
 
 def aggregate(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from windlass.errors import CorruptSnapshot
-from windlass.operator import state
+from windlass.operator.asked import asked, recalled
 from windlass.operator.operator import Operator
 from windlass.operator.query import Query
 from windlass.operator.slicer import Slicer, refusal
@@ -80,8 +80,8 @@ class Job:
     def fingerprint(self) -> str:
         """What a checkpoint belongs to, as text."""
         schema = base64.b64encode(self.schema.serialize()).decode()
-        asked = {"asked": state.asked(self.operator()), "schema": schema, "late": self.late, "buckets": self.buckets}
-        return json.dumps(asked, sort_keys=True, default=str)
+        known = {"asked": asked(self.operator()), "schema": schema, "late": self.late, "buckets": self.buckets}
+        return json.dumps(known, sort_keys=True, default=str)
 
     def before(self, fingerprint: str) -> Job:
         """The job that a checkpoint was last written by: this one, or one with other queries."""
@@ -99,7 +99,7 @@ class Job:
                     f"column {field.name!r} was of {field.type}, now it is of {type_}; cast it to {field.type}"
                 )
         try:
-            queries = tuple(state.recalled(was["asked"], self.all_queries, self.removed))
+            queries = tuple(recalled(was["asked"], self.all_queries, self.removed))
         except CorruptSnapshot as error:
             raise _refused(str(error).replace("the snapshot", "the checkpoint")) from error
         return replace(self, queries=queries, schema=schema, history=None, plan=_plan_of(was["asked"]["options"]))

@@ -1,0 +1,202 @@
+"""What an operator was asked, as plain data: a state belongs to an operator that is asked the same.
+
+Options have to be equal. Queries may come and go; one that is asked again has to be the same, down to the digests of
+its functions, and one that is not is made again from its definition, so that what the state holds for it can be told.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from windlass import durations
+from windlass.aggregates.aggregate import Aggregate
+from windlass.errors import CorruptSnapshot
+from windlass.kernels import digest
+from windlass.kernels.digests import Undigestible
+from windlass.operator.branch import Branch
+from windlass.operator.definitions import defined, definition
+from windlass.operator.query import Query
+from windlass.windows.predicate import Predicate
+from windlass.windows.window import Window
+
+if TYPE_CHECKING:
+    from windlass.operator.operator import Operator
+
+_PYTHON = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
+
+
+def planned_in(branch: Branch) -> list[Query]:
+    """The queries of a branch, and those that were removed: what is kept was planned with them."""
+    return branch.queries if branch.engine is None else branch.plan.queries
+
+
+def planned(operator: Operator) -> list[Query]:
+    """All queries that an operator must be made with to be like this one."""
+    return [query for branch in operator._branches for query in planned_in(branch)]
+
+
+def options(operator: Operator) -> dict[str, Any]:
+    """What an operator like this one is made with, besides its queries."""
+    reader, planning = operator._reader, operator._planning
+    return {
+        "time": reader.time,
+        "key": list(reader.key) or None,
+        "sequence": reader.sequence,
+        "allowed_lateness": operator._lateness,
+        "order": "in-order" if operator._in_order else "out-of-order",
+        "store": planning.asked.store,
+        "slicing": planning.asked.slicing,
+        "watermarks": operator._watermarks,
+        "key_ttl": operator._key_ttl,
+        "technique": planning.asked.technique,
+        "plan": planning.pin,
+    }
+
+
+def asked(operator: Operator) -> dict[str, Any]:
+    """Options and queries as plain data; equal if the operators are to do the same."""
+    given = options(operator)
+    given["allowed_lateness"] = in_unit(operator._lateness, "us")
+    given["key_ttl"] = None if operator._key_ttl is None else in_unit(operator._key_ttl, "us")
+    given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
+    given["technique"] = None if given["technique"] == "auto" else given["technique"]  # as if it were not there
+    given["plan"] = None if given["plan"] is None else [[list(names), by] for names, by in given["plan"]]
+    queries = {query.name: _description(query) for query in planned(operator)}
+    functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
+    definitions = {query.name: definition(query) for query in planned(operator)}
+    return {
+        "options": given,
+        "queries": queries,
+        "python": _PYTHON,
+        "functions": functions,
+        "definitions": definitions,
+    }
+
+
+def check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise if a snapshot is of an operator with other options, and say which."""
+    for name, value in now["options"].items():
+        if name != "plan" and was["options"].get(name) != value:  # trees go on as they are
+            raise CorruptSnapshot(
+                f"the snapshot is of an operator with {name}={was['options'].get(name)!r}, this one has {value!r}"
+            )
+
+
+def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable[Query] = ()) -> list[Query]:
+    """The queries that a state was made with: those of the same name here, if they are the same, and of the others what
+    can be told."""
+    here, others = {query.name: query for query in queries}, {query.name: query for query in removed}
+    if not here.keys() & was["queries"].keys():
+        names = ", ".join(repr(name) for name in was["queries"] if name == _plain_name(name))
+        raise CorruptSnapshot(f"the snapshot is of other queries: {names}")
+    then = []
+    for name in was["queries"]:
+        plain = _plain_name(name)
+        query = here.get(name) or others.get(name) or others.get(plain)
+        if query is not None:
+            _check_query(query, was, name)
+        elif (made := was["definitions"].get(name)) is not None:
+            query = defined(name, made, queries)
+        elif plain in here and not _difference(here[plain], was, name):
+            query = here[plain]  # it went to another tree
+        if query is None:
+            raise CorruptSnapshot(
+                f"the snapshot holds windows of the query {plain!r}, which is not asked any more. It has functions of "
+                "your own, which a snapshot does not hold: give the query once more, as one of those that are removed"
+            )
+        then.append(query if query.name == name else query.named(name))
+    return then
+
+
+def _plain_name(name: str) -> str:
+    """Of a query that was removed (see `Operator.remove`), what it was called."""
+    return name.split("\0")[-1]
+
+
+def _check_query(query: Query, was: Mapping[str, Any], name: str) -> None:
+    if difference := _difference(query, was, name):
+        raise CorruptSnapshot(difference)
+
+
+def _difference(query: Query, was: Mapping[str, Any], name: str) -> str | None:
+    """In what a query is not the one that a state was made with."""
+    for part, value in _description(query).items():
+        if was["queries"][name].get(part) != value:
+            return (
+                f"query {query.name!r} was another one when the snapshot was made: its {part} was "
+                f"{was['queries'][name].get(part)}, now it is {value}; give the new one another name"
+            )
+    # A digest is one of byte code, which another Python writes differently; what has none cannot be compared.
+    for a, b in zip(was["functions"][name], map(_digest, _functions(query)), strict=True):
+        if was["python"] == _PYTHON and None not in (a, b) and a != b:
+            return (
+                f"the functions of query {query.name!r} are not those that the snapshot was made with; give the new "
+                "query another name"
+            )
+    return None
+
+
+def in_unit(lateness: Any, unit: str | None) -> int:
+    if isinstance(lateness, int):
+        return lateness
+    return durations.parse(lateness, unit=unit or "us", positive=False)
+
+
+def _description(query: Query) -> dict[str, Any]:
+    return {
+        "window": _of_window(query.window),
+        "aggregates": [_of_aggregate(a) for a in query.aggregates],
+        "filter": None if query.where is None else _of_value(query.where),
+        "emit_empty": query.emit_empty,
+    }
+
+
+def _of_window(window: Window) -> str:
+    values = [f"{f.name}={_of_value(getattr(window, f.name))}" for f in fields(window)]  # type: ignore[arg-type]
+    return f"{type(window).__name__}({', '.join(values)})"
+
+
+def _of_aggregate(a: Aggregate) -> str:
+    return repr(a) if a.output is None else f"{a!r}.alias({a.output!r})"
+
+
+def _of_value(value: Any) -> str:
+    """As text that is the same in every process; functions are told apart by their digests."""
+    if isinstance(value, Predicate):
+        return "a function" if _is_function(value.condition) else repr(value)
+    return "a function" if callable(value) else repr(value)
+
+
+def _is_function(condition: Any) -> bool:
+    return not isinstance(condition, str | pc.Expression)
+
+
+def _functions(query: Query) -> list[Any]:
+    """Functions of a user that a query has, or digests of them."""
+    found: list[Any] = [a.definition or None for a in query.aggregates]
+    values = [getattr(query.window, f.name) for f in fields(query.window)]  # type: ignore[arg-type]
+    for value in [*values, query.where]:
+        if isinstance(value, Predicate) and _is_function(value.condition):
+            found.append(value.condition)
+        elif callable(value):
+            found.append(value)
+    return found
+
+
+def _digest(function: Any) -> str | None:
+    if function is None or isinstance(function, str):
+        return None if function is None or function.startswith("unnamed") else function
+    try:
+        return digest(function)
+    except Undigestible:
+        return None
+
+
+def digests(aggregate: Any) -> list[str | None]:
+    """Of an aggregate's own functions."""
+    return [_digest(aggregate.definition or None)]
