@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.kernels import compiled
-from windlass.operator.keys import hash_bytes, raw_bytes, raw_words
+from windlass.operator.key_columns import raw_bytes, raw_words
+from windlass.operator.key_tables import hash_bytes
 
 Array = np.ndarray[Any, Any]
 
