@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Of the tests: one more than there are cores, as Spark's tests wait for processes to start and to end.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +20,7 @@ help: ## list the targets
 setup: $(DEV) ## create .venv and install windlass with the dev extra
 
 test: setup ## run the tests in parallel
-	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 faults: setup ## the long tests of Spark under faults: kills, clusters, a soak; about an hour
 	$(BIN)/python -m pytest -m faults $(ARGS)
