@@ -34,9 +34,9 @@ def split(twins: Twins, data: Any) -> None:
             made.append(branch)
             continue
         parts = data.draw(plans([query.name for query in branch.queries]))
-        made += op._split(branch, [Tree(tuple(names), technique) for names, technique in parts])
-    op._branches = made
-    op.__dict__.pop("_union", None)
+        trees = [Tree(tuple(names), technique) for names, technique in parts]
+        made += op._planning.split(branch, trees, len(op._keys))
+    op._replace(made)
 
 
 def run_and_split(twins: Twins, steps: list[Step], at: set[int], data: Any) -> None:
@@ -78,7 +78,7 @@ def test_techniques_change_among_many_slices(order: Any, data: Any) -> None:
         assert rows(one.advance(upto)) == rows(other.advance(upto))
         if data.draw(st.booleans()):
             (branch,) = other._branches
-            other._split(branch, [Tree(("a", "b"), data.draw(TECHNIQUES))])
+            other._planning.split(branch, [Tree(("a", "b"), data.draw(TECHNIQUES))], len(other._keys))
     assert rows(one.finish()) == rows(other.finish())
 
 
