@@ -448,6 +448,8 @@ def stages(
 
 def _mixed(frame: Frame, narrow: Sequence[dict[str, Any]]) -> pa.Table:
     """Rows on their way to Spark as it will have them."""
+    if "number" not in frame.schema.names:
+        return pa.Table.from_pylist(list(narrow), schema=frame.schema)
     rows = []
     for given in narrow:
         row = {name: given[f"key_{i}"] for i, name in enumerate(frame.job.key)}

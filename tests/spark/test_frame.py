@@ -51,8 +51,8 @@ def test_queries_of_one_shape_and_of_others(spark):
 
 @pytest.mark.parametrize("key", ["number", "key_0", "shown", "row", "a`b.c"])
 def test_a_key_of_any_name(spark, key):
-    query = Query("number of", windlass.Tumbling("20s"), agg.sum("v").alias("shape_0"))
-    frame = shared_windows(events(spark, key), query, time="ts", key=key)
+    queries = [Query(n, windlass.Tumbling("20s"), agg.sum("v").alias("shape_0")) for n in ("number of", "another")]
+    frame = shared_windows(events(spark, key), queries, time="ts", key=key)
     windows = results_of(frame, "number of").where("revision = 0").collect()
     assert sorted((row[0], row[4]) for row in windows) == [("a", 5), ("b", 2)]
     assert [row["reason"] for row in late_of(frame).collect()] == ["its time is null"]

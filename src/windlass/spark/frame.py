@@ -5,13 +5,14 @@
 A row is a window of one query, whose struct it fills, or, if `late` is not null, events that came too late for all of
 them: as a slice, with what each query would have answered for it, or as a single row of the input.
 
-That is one struct filled, and as many nulls as there are other queries. So rows travel from Python narrow, and Spark
-makes them mixed (`spread`), which it does for those columns only that someone asks for:
+That is one struct filled, and as many nulls as there are other queries. So where queries have answers of the same
+names and types, rows travel from Python narrow, and Spark makes them mixed (`spread`), which it does for those columns
+only that someone asks for:
 
     key columns │ window{start, end} │ low  high │ revision  retraction │ number │ one struct a shape │ late[]
 
-The number is that of the query; queries whose answers have the same names and types are of one *shape*. Rows of late
-events have no number but -1, and in `late` one element, with the answers of all queries.
+The number is that of the query; queries whose answers are alike are of one *shape*. Rows of late events have no number
+but -1, and in `late` one element, with the answers of all queries.
 """
 
 from __future__ import annotations
@@ -82,8 +83,15 @@ class Frame:
         return {name: self._shapes.index(self.mixed[name].dataType) for name in self.queries}
 
     @cached_property
+    def _is_narrow(self) -> bool:
+        """Whether rows travel otherwise than they are mixed: if not, Spark has a projection less to do."""
+        return len(self._shapes) < len(self.queries)
+
+    @cached_property
     def narrow(self) -> StructType:
         """Rows on their way to Spark, as it has them."""
+        if not self._is_narrow:
+            return self.mixed
         rows = StructType(list(self._plain))
         rows.add("number", "integer", nullable=False)
         for i, shape in enumerate(self._shapes):
@@ -97,8 +105,12 @@ class Frame:
     @cached_property
     def _plain(self) -> list[StructField]:
         """Columns of windows that are the same narrow and mixed, by place: a key may have any name."""
-        keys = [StructField(f"key_{i}", self.mixed[i].dataType) for i in range(len(self.job.key))]
+        keys = [StructField(name, self.mixed[i].dataType) for i, name in enumerate(self._keys)]
         return [*keys, *(self.mixed[name] for name in ("window", "low", "high", "revision", "retraction"))]
+
+    @property
+    def _keys(self) -> list[str]:
+        return [f"key_{i}" for i in range(len(self.job.key))] if self._is_narrow else list(self.job.key)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -122,15 +134,19 @@ class Frame:
             table, number = table.filter(pa.array(mine)), number[mine]
         if not len(number):
             return self.schema.empty_table()
-        keys = len(self.job.key)
-        columns = {f"key_{i}": table.column(i) for i in range(keys)}
-        columns |= {name: table[name] for name in ("window", "revision", "retraction")} | {"number": pa.array(number)}
+        columns = dict(zip(self._keys, table.columns, strict=False))
+        columns |= {name: table[name] for name in ("window", "revision", "retraction")}
         own = np.array([not query.on_time for query in self.job.queries])[number]
         if own.any():  # of windows on time, `window` says it all
             columns |= {name: to_arrow(table[name].to_numpy(), own, pa.int64()) for name in ("low", "high")}
-        place = self._shape[self.queries[number[0]]]
+        query = self.queries[number[0]]
+        place = self._shape[query]
+        if self._is_narrow:
+            columns["number"], answer = pa.array(number), f"shape_{place}"
+        else:  # then there are no others
+            columns["query"], answer = pa.repeat(query, len(number)), query
         answers = [_whole(column) for column in table.columns[-len(self._shapes[place]) :]]
-        columns[f"shape_{place}"] = _struct(self.schema.field(f"shape_{place}").type, answers, len(number))
+        columns[answer] = _struct(self.schema.field(answer).type, answers, len(number))
         return self._fitted(columns, len(number))
 
     def of_late(self, table: pa.Table) -> pa.Table:
@@ -155,11 +171,15 @@ class Frame:
         return self._late([own[fields.get_field_index(name)] for name in self.job.key], shown)
 
     def _late(self, keys: Sequence[Any], shown: Sequence[Any], answers: Sequence[pa.Array] = ()) -> pa.Table:
-        type_, rows = self.schema.field(LATE).type.value_type, len(shown[0])
-        late = _struct(type_, [_struct(type_.field("shown").type, shown, rows), *answers], rows)
-        columns = {f"key_{i}": key for i, key in enumerate(keys)}
-        columns["number"] = pa.array(np.full(rows, _NO_QUERY, np.int32))
-        columns[LATE] = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32)), late)
+        rows, columns, type_ = len(shown[0]), dict(zip(self._keys, keys, strict=True)), self.schema.field(LATE).type
+        if self._is_narrow:
+            told = _struct(type_.value_type.field("shown").type, shown, rows)
+            late = _struct(type_.value_type, [told, *answers], rows)
+            columns["number"] = pa.array(np.full(rows, _NO_QUERY, np.int32))
+            columns[LATE] = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32)), late)
+        else:
+            columns |= dict(zip(self.queries, answers, strict=False))
+            columns[LATE] = _struct(type_, shown, rows)
         return self._fitted(columns, rows)
 
     def _fitted(self, columns: dict[str, Any], rows: int) -> pa.Table:
@@ -170,6 +190,8 @@ class Frame:
 
     def spread(self, rows: DataFrame) -> DataFrame:
         """Narrow rows as the mixed frame."""
+        if not self._is_narrow:
+            return rows
         columns = [F.col(plain.name) for plain in self._plain]
         columns.insert(len(self.job.key), F.get(F.lit(self.queries), F.col("number")))
         for i, name in enumerate(self.queries):
