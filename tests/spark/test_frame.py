@@ -68,7 +68,7 @@ def test_a_view_reads_the_columns_of_its_query_only(spark):
 
 
 def test_java_can_compile_what_mixes_the_rows_of_many_queries(spark):
-    """It leaves methods of 8000 bytes and more to its interpreter, which takes ten times as long."""
+    """It leaves methods of 8000 bytes and more to its interpreter, which takes many times as long."""
     queries = [Query(f"q{n}", windlass.Tumbling(f"{n}s"), agg.sum("v")) for n in range(1, 36)]
     spark.conf.set("spark.sql.adaptive.enabled", False)  # its plans show no code before they run
     try:

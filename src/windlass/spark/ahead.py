@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from windlass import durations
+from windlass.spark.quoting import quoted
 
 AHEAD = "__windlass_ahead"
 
@@ -30,7 +31,7 @@ def microseconds(max_ahead: Any) -> int:
 
 def marked(events: DataFrame, time: str, max_ahead: Any) -> DataFrame:
     """The column `AHEAD` has the times that are too far ahead, and the column of times has the others."""
-    at = F.col(_quoted(time))
+    at = F.col(quoted(time))
     zoneless = isinstance(events.schema[time].dataType, TimestampNTZType)
     now = F.localtimestamp() if zoneless else F.current_timestamp()
     limit = now + F.make_dt_interval(secs=F.lit(microseconds(max_ahead)) / 1_000_000)
@@ -56,7 +57,3 @@ def apart(table: pa.Table, time: str) -> tuple[pa.Table, pa.Table]:
     far = pc.is_valid(ahead)
     i = own.schema.get_field_index(time)
     return own.set_column(i, own.schema.field(i), ahead).filter(far), own.filter(pc.invert(far))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -196,7 +196,3 @@ def _needed(
         else:
             whole = True  # a function of the table may look at any column
     return [name for name in events.columns if whole or name in chosen]
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

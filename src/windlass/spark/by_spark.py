@@ -32,6 +32,7 @@ from windlass.slicing.edges import LONG_AGO
 from windlass.spark.blocks import SLICES, UNTIMED
 from windlass.spark.cut import CUT_SCHEMA, blocks_of, rows_of
 from windlass.spark.job import Job
+from windlass.spark.quoting import quoted
 from windlass.spark.session import is_classic, measures_batches
 
 Array = np.ndarray[Any, Any]
@@ -76,8 +77,8 @@ def choose(events: DataFrame, job: Job, asked: Cut) -> Chosen:
 
 def cut_by_spark(events: DataFrame, job: Job, heartbeat: bool) -> DataFrame:
     """Blocks of slices, as `cut` has them."""
-    time, tag = F.col(_quoted(job.time)), F.when(F.col(_quoted(job.time)).isNull(), F.monotonically_increasing_id())
-    keys = [F.col(_quoted(name)).alias(f"key {i}") for i, name in enumerate(job.key)]
+    time, tag = F.col(quoted(job.time)), F.when(F.col(quoted(job.time)).isNull(), F.monotonically_increasing_id())
+    keys = [F.col(quoted(name)).alias(f"key {i}") for i, name in enumerate(job.key)]
     values = [name for name in job.schema.names if name != job.time and name not in job.key]
     made = [column for parts in _columns(job, events) for column in parts]
     slices = (
@@ -87,7 +88,7 @@ def cut_by_spark(events: DataFrame, job: Job, heartbeat: bool) -> DataFrame:
             F.max(time).alias("last"),
             F.count(F.lit(1)).alias("events"),
             *(column.alias(f"part {i}") for i, column in enumerate(made)),
-            *(F.first(_quoted(name)).alias(f"value {i}") for i, name in enumerate(values)),
+            *(F.first(quoted(name)).alias(f"value {i}") for i, name in enumerate(values)),
         )
         .sortWithinPartitions("cell")  # so that whoever merges them can let windows go as they complete
     )
@@ -169,7 +170,7 @@ def _columns(job: Job, events: DataFrame) -> Iterator[list[Column]]:
     """For each field of each partial, the aggregates that it is made of."""
     for lift in job.slicer().lifts:
         name = next(iter(lift.aggregate.columns), None)
-        value = F.lit(1) if name is None else F.col(_quoted(name))
+        value = F.lit(1) if name is None else F.col(quoted(name))
         for field in lift.monoid.fields:
             if field.name in ("count", "valid"):
                 yield [F.count(value)]
@@ -225,15 +226,11 @@ def _is_scan(events: DataFrame) -> bool:
 
 def _events_a_cell(events: DataFrame, job: Job) -> float:
     """How many events there are to a cell, among the first rows."""
-    cell = _cell(job, F.col(_quoted(job.time)))
-    some = events.select(*(F.col(_quoted(n)) for n in job.key), cell.alias("cell")).limit(_SAMPLE).toArrow()
+    cell = _cell(job, F.col(quoted(job.time)))
+    some = events.select(*(F.col(quoted(n)) for n in job.key), cell.alias("cell")).limit(_SAMPLE).toArrow()
     cells = some.rename_columns([str(i) for i in range(some.num_columns)])
     distinct = cells.group_by(cells.column_names).aggregate([]).num_rows
     return some.num_rows / distinct if distinct else 0.0
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 __all__ = ["Chosen", "Cut", "choose", "cut_by_spark"]

@@ -198,7 +198,7 @@ class Frame:
             answer = f"get({LATE}, 0).query_{i}" if self.job.ships_events is None else "null"
             columns.append(F.expr(f"if(number = {i}, shape_{self._shape[name]}, {answer})"))
         # Spark makes one method of all these columns, which from about twenty-five queries on is too large for Java to
-        # compile, and then ten times slower; but many small ones if there is a function that it has to interpret. So
+        # compile, and then many times slower; but many small ones if there is a function that it has to interpret. So
         # here is one, which does nothing to a single element.
         columns.append(F.expr(f"get(array_sort({LATE}, (one, other) -> 0), 0).shown"))
         named = zip(columns, self.mixed, strict=True)

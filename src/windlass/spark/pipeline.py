@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from windlass.operator.query import Query
 from windlass.spark import state
 from windlass.spark.ahead import AHEAD
-from windlass.spark.asked import job_of, quoted, with_watermark
+from windlass.spark.asked import job_of, with_watermark
 from windlass.spark.blocks import unpacked
 from windlass.spark.buckets import labels
 from windlass.spark.by_spark import Cut, choose, cut_by_spark
@@ -34,6 +34,7 @@ from windlass.spark.job import Late
 from windlass.spark.merge import finish, restored
 from windlass.spark.parquet import ParquetEvents
 from windlass.spark.processor import FIGURES, OUTPUT_SCHEMA, processor
+from windlass.spark.quoting import quoted
 from windlass.spark.session import ARROW_BYTES, NO_LIMIT, measures_batches
 
 __all__ = ["explain", "remaining_windows", "shared_windows"]

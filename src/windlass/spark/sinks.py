@@ -30,6 +30,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from windlass.errors import InvalidArgument, UnknownColumn
+from windlass.spark.quoting import quoted
 from windlass.spark.session import is_classic
 
 __all__ = ["idempotent_parquet", "read_upserted", "upsert_parquet"]
@@ -109,7 +110,7 @@ def _identity(columns: Sequence[str]) -> list[Column]:
                 f"upsert_parquet takes the results of shared_windows, all queries together; there is no column "
                 f"{name!r} in {', '.join(columns)}"
             )
-    keys = [F.col(_quoted(key)) for key in columns[: columns.index("query")]]
+    keys = [F.col(quoted(key)) for key in columns[: columns.index("query")]]
     bounds = [F.when(F.col("low").isNull(), F.col(f"window.{bound}")) for bound in ("start", "end")]
     return [*keys, F.col("query"), F.col("low"), F.col("high"), *bounds]
 
@@ -118,7 +119,7 @@ def _union(new: DataFrame, old: DataFrame) -> DataFrame:
     """By name, as queries may have come or gone. A union keeps what is noted on the columns of its first side only."""
     notes = {field.name: field.metadata for side in (old, new) for field in side.schema}
     union = new.unionByName(old, allowMissingColumns=True)
-    return union.select(*(F.col(_quoted(name)).alias(name, metadata=notes[name]) for name in union.columns))
+    return union.select(*(F.col(quoted(name)).alias(name, metadata=notes[name]) for name in union.columns))
 
 
 def _latest(rows: DataFrame, identity: Sequence[Column]) -> DataFrame:
@@ -126,10 +127,6 @@ def _latest(rows: DataFrame, identity: Sequence[Column]) -> DataFrame:
     rank = "_windlass_rank"
     ranked = rows.withColumn(rank, F.row_number().over(by_revision))
     return ranked.where((F.col(rank) == 1) & ~F.col("retraction")).drop(rank)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 class _Table:

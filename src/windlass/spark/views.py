@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from windlass.errors import InvalidArgument, UnknownColumn
 from windlass.spark.chaining import event_time
 from windlass.spark.frame import LATE, NOTE
+from windlass.spark.quoting import quoted
 
 
 def results_of(results: DataFrame, name: str, *, history: bool = True, time: str | None = None) -> DataFrame:
@@ -21,25 +22,23 @@ def results_of(results: DataFrame, name: str, *, history: bool = True, time: str
     whatever else comes behind that needs one. It is the last moment of the window (of a session: its end).
     """
     fields = {field.name: field for field in _mixed(results)}
-    if name not in fields or NOTE not in (fields[name].metadata or {}):
-        names = [f.name for f in fields.values() if NOTE in (f.metadata or {})]
+    if name not in (names := queries_of(results)):
         raise UnknownColumn(f"there is no query {name!r} in this frame; there are {names}")
     note = fields[name].metadata[NOTE]
     columns = [*_keys(results), "window", *([] if note["measure"] == "time" else ["low", "high"])]
     columns += ["revision", "retraction"] if history else []
-    values = [F.col(f"{_quoted(name)}.{_quoted(f.name)}").alias(f.name) for f in fields[name].dataType]
+    values = [F.col(f"{quoted(name)}.{quoted(f.name)}").alias(f.name) for f in fields[name].dataType]
     if time is not None:
         values.insert(0, event_time(results, name, note, time, [*columns, *(f.name for f in fields[name].dataType)]))
-    return results.where(F.col("query") == name).select(*(F.col(_quoted(c)) for c in columns), *values)
+    return results.where(F.col("query") == name).select(*(F.col(quoted(c)) for c in columns), *values)
 
 
 def late_of(results: DataFrame) -> DataFrame:
     """What came too late for every query: keys, `reason`, `events` (how many), `first` and `last` (their times),
     `row` (the event itself, where events are shipped), and for slices what each query would have answered for them."""
-    fields = _mixed(results)
-    queries = [f.name for f in fields if NOTE in (f.metadata or {})]
+    queries = queries_of(results)
     return results.where(F.col(LATE).isNotNull()).select(
-        *(F.col(_quoted(c)) for c in _keys(results)), f"{LATE}.*", *(F.col(_quoted(c)) for c in queries)
+        *(F.col(quoted(c)) for c in _keys(results)), f"{LATE}.*", *(F.col(quoted(c)) for c in queries)
     )
 
 
@@ -61,7 +60,3 @@ def _mixed(results: DataFrame) -> list[Any]:
 def _keys(results: DataFrame) -> list[str]:
     names = results.columns
     return names[: names.index("query")]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
