@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import windlass
+from benchmarks.cases import Scale
 from benchmarks.measure import Entrant, timed
 from windlass import agg
 from windlass.spark import parquet_events, session, shared_windows
@@ -30,7 +31,7 @@ START = 1_700_000_000_000_000
 SPACING = 1000  # microseconds between events
 FILES = 20
 DELAY = "10 seconds"
-WARM = 60.0  # seconds
+WARM = 60  # seconds
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ class Job(Entrant):
     rows_out: set[int] = field(default_factory=set)  # of the runs that were timed
     progress: list[Any] = field(default_factory=list)  # of the last run, as the next
     checkpoint_bytes: int = 0
+    progresses: list[list[Any]] = field(default_factory=list)  # of the runs that were timed
 
 
 def batch(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
@@ -192,32 +194,49 @@ def streaming(rounds: int, *makes: Callable[[], DataFrame]) -> Job:
     return job
 
 
-def compare(make: Callable[[Events], dict[str, Job]], events: Events, repetitions: int = 3) -> dict[str, Job]:
-    """Race the jobs over these events, all of them warm, and see that all give as many rows.
+@dataclass(frozen=True)
+class Race:
+    """Jobs over the same events, all of which have to give as many rows."""
+
+    kind: str
+    events: Events
+    make: Callable[[Events], dict[str, Job]]
+
+
+def compare(scale: Scale, *races: Race) -> list[dict[str, Job]]:
+    """Run all jobs of these races in turn, all of them warm; each race's by name.
 
     Java compiles what runs often, so a job first runs for a minute: on a twentieth of the events or, if that is soon
     done, on all of them. And as Spark ends Python workers that were idle for a minute, with all the memory that they
     had, it runs once more right before each run that counts.
     """
-    jobs, small = make(events), make(events.fewer())
-    warm = {}
-    for name, job in small.items():
-        start = time.perf_counter()
-        job.call()
-        warm[name] = jobs[name] if timed(job.call) < WARM / 20 else job
-        while time.perf_counter() - start < WARM:
-            warm[name].call()
-    names = list(jobs)
-    for repetition in range(repetitions):
-        turn = repetition % len(names)
-        for name in names[turn:] + names[:turn]:
-            warm[name].call()
-            jobs[name].times.append(timed(jobs[name].call))
-            jobs[name].rows_out.add(jobs[name].count())
-    counts = {name: job.rows_out for name, job in jobs.items()}
-    if len(set().union(*counts.values())) != 1:
-        raise AssertionError(f"they differ in the number of rows: {counts}")
-    return jobs
+    found = [race.make(race.events) for race in races]
+    jobs = [job for each in found for job in each.values()]
+    small = [job for race in races for job in race.make(race.events.fewer()).values()]
+    warm = [_warmed(*pair, scale.pick(WARM, 2)) for pair in zip(jobs, small, strict=True)]
+    for repetition in range(scale.pick(3, 1)):
+        turn = repetition % len(jobs)
+        order = [*range(turn, len(jobs)), *range(turn)]
+        for i in order:
+            warm[i].call()
+            jobs[i].times.append(timed(jobs[i].call))
+            jobs[i].rows_out.add(jobs[i].count())
+            jobs[i].progresses.append(jobs[i].progress)
+    for race, each in zip(races, found, strict=True):
+        counts = {name: job.rows_out for name, job in each.items()}
+        if len(set().union(*counts.values())) != 1:
+            raise AssertionError(f"{race.kind}: they differ in the number of rows: {counts}")
+    return found
+
+
+def _warmed(job: Job, small: Job, seconds: float) -> Job:
+    """What a job is kept warm with, which has run for so long: the job itself, unless that takes long."""
+    start = time.perf_counter()
+    small.call()
+    warm = job if timed(small.call) < seconds / 20 else small
+    while time.perf_counter() - start < seconds:
+        warm.call()
+    return warm
 
 
 # --------------------------------------------------------------------------- what they take

@@ -28,7 +28,7 @@ SLIDES = (1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 300_000, 600_000)  #
 
 
 def run(scale: Scale) -> Iterator[Row]:
-    from benchmarks.spark import Events, batch, compare
+    from benchmarks.spark import Events, Race, batch, compare
     from windlass.spark import shared_windows
 
     events = Events.of(scale.pick(1_000_000, 100_000), 5, scale.seed)
@@ -41,7 +41,8 @@ def run(scale: Scale) -> Iterator[Row]:
         return batch(e.rows, lambda: shared_windows(e.frame(), asked, time="ts", key="k", buckets=2, **options))
 
     scale.say(f"{len(made)} plans in turn")
-    jobs = compare(lambda e: {name: job(e, options) for name, options in made.items()}, events, scale.pick(3, 1))
+    race = Race("plans", events, lambda e: {name: job(e, options) for name, options in made.items()})
+    (jobs,) = compare(scale, race)
     for name, job_of_plan in jobs.items():
         yield {
             "plan": name,

@@ -8,14 +8,15 @@ native Spark. Skew: 90 % of the rows have one key, or there is no key.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
 from benchmarks import spark
 from benchmarks.cases import Scale, Table
-from benchmarks.cases.spark_sliding import race_of
+from benchmarks.cases.spark_sliding import row_of, rows_of
 from benchmarks.cases.spark_sliding import tables as tables_of
 from benchmarks.results import Row
-from benchmarks.spark import Events, Job, Periodic, batch, compare, shared, streaming
+from benchmarks.spark import Events, Job, Periodic, Race, batch, compare, shared, streaming
 
 TITLE = "Spark: rows, keys and skew"
 
@@ -24,36 +25,29 @@ WINDOW = Periodic(60, 10)
 
 def run(scale: Scale) -> Iterator[Row]:
     million = scale.pick(1_000_000, 10_000)
-    for rows in (5 * million, 10 * million, 20 * million):
-        events = Events.of(rows, 100, scale.seed)
-        scale.say(f"{rows:,} rows")
-        files = million // (events.rows // spark.FILES)
-        (job,) = compare(
-            lambda e, files=files: {"": streaming(e.rows, lambda: shared(e.parquet_stream(files), [WINDOW]))}, events
-        ).values()
-        figures = [p.observedMetrics["windlass"] for p in job.progress if "windlass" in p.observedMetrics]
-        yield {
-            "kind": "rows of a stream",
-            "technique": "Windlass, Parquet",
-            "rows": events.rows,
-            "rows_out": job.rows_out.copy().pop(),
-            "seconds": round(job.seconds, 4),
-            "us_a_row": round(job.seconds / events.rows * 1e6, 4),
-            "us_a_row_started": round(_once_started(job, million), 4),
-            "state_bytes": figures[-1]["state_bytes"],
-            "checkpoint_bytes_a_batch": round(job.checkpoint_bytes / max(1, len(figures))),
-            "times": [round(t, 3) for t in job.times],
-        }
+    scale.say("5, 10 and 20 micro-batches, in turn")
+    streams = [_stream(Events.of(count * million, 100, scale.seed), million) for count in (5, 10, 20)]
+    for race, jobs in zip(streams, compare(scale, *streams), strict=True):
+        for name, job in jobs.items():
+            told = [p.observedMetrics["windlass"] for p in job.progress if "windlass" in p.observedMetrics]
+            yield row_of(race, name, job) | {
+                "us_a_row_started": round(_once_started(job, million), 4),
+                "state_bytes": told[-1]["state_bytes"],
+                "checkpoint_bytes_a_batch": round(job.checkpoint_bytes / max(1, len(told))),
+            }
     events = Events.of(10 * million, million, scale.seed)
     scale.say(f"{million:,} keys")
-    yield from race_of(
-        f"{million:,} keys",
-        events,
-        lambda e: {
-            "native": batch(e.rows, lambda: WINDOW.native(e.frame())),
-            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW])),
-            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW])),
-        },
+    yield from rows_of(
+        scale,
+        Race(
+            f"{million:,} keys",
+            events,
+            lambda e: {
+                "native": batch(e.rows, lambda: WINDOW.native(e.frame())),
+                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW])),
+                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW])),
+            },
+        ),
     )
     yield {
         "kind": "memory",
@@ -62,22 +56,37 @@ def run(scale: Scale) -> Iterator[Row]:
         "jvm_mib": spark.peak_mib([spark.jvm()]),
     }
     even, hot = Events.of(10 * million, 100, scale.seed), Events.of(10 * million, 100, scale.seed, hot=0.9)
-    for name, given, keyed in (("even keys", even, True), ("one hot key", hot, True), ("no key", even, False)):
-        scale.say(name)
-        yield from race_of(
-            name,
-            given,
-            lambda e, keyed=keyed: {
-                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW], keyed)),
-                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW], keyed)),
-            },
-        )
+    scale.say("even keys, one hot key and no key, in turn")
+    yield from rows_of(
+        scale, _keyed("even keys", even), _keyed("one hot key", hot), _keyed("no key", even, keyed=False)
+    )
+
+
+def _stream(events: Events, rows: int) -> Race:
+    """Of Parquet files, in micro-batches of so many rows."""
+    files = rows // (events.rows // spark.FILES)
+    return Race(
+        "rows of a stream",
+        events,
+        lambda e: {"Windlass, Parquet": streaming(e.rows, lambda: shared(e.parquet_stream(files), [WINDOW]))},
+    )
+
+
+def _keyed(kind: str, events: Events, keyed: bool = True) -> Race:
+    return Race(
+        kind,
+        events,
+        lambda e: {
+            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW], keyed)),
+            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW], keyed)),
+        },
+    )
 
 
 def _once_started(job: Job, rows: int) -> float:
-    """Microseconds a row of the micro-batches after the first, of so many rows each."""
-    later = [p.durationMs["triggerExecution"] for p in job.progress[1:] if p.numInputRows]
-    return 1000 * sum(later) / (rows * len(later))
+    """Microseconds a row of the micro-batches after the first, of so many rows each; of the runs that counted."""
+    durations = ([p.durationMs["triggerExecution"] for p in run[1:] if p.numInputRows] for run in job.progresses)
+    return 1000 * median(sum(run) / (rows * len(run)) for run in durations)
 
 
 def tables(rows: list[Row]) -> list[Table]:

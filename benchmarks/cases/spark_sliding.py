@@ -5,12 +5,12 @@ Sums, 100 keys, 1000 events a second. Windlass reads any DataFrame, or the Parqu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.cases import Scale, Table
 from benchmarks.results import Row
-from benchmarks.spark import Events, Job, Periodic, batch, compare, shared
+from benchmarks.spark import Events, Job, Periodic, Race, batch, compare, shared
 
 TITLE = "Spark: one sliding window, 60 s every second, in batch"
 
@@ -21,29 +21,38 @@ def run(scale: Scale) -> Iterator[Row]:
     events = Events.of(scale.pick(20_000_000, 200_000), 100, scale.seed)
     window = Periodic(60, 1)
     scale.say("batch")
-    yield from race_of(
-        "batch",
-        events,
-        lambda e: {
-            NATIVE: batch(e.rows, lambda: window.native(e.frame())),
-            TWO_LEVEL: batch(e.rows, lambda: window.two_level(e.frame())),
-            FRAME: batch(e.rows, lambda: shared(e.frame(), [window])),
-            PARQUET: batch(e.rows, lambda: shared(e.parquet(), [window])),
-        },
+    yield from rows_of(
+        scale,
+        Race(
+            "batch",
+            events,
+            lambda e: {
+                NATIVE: batch(e.rows, lambda: window.native(e.frame())),
+                TWO_LEVEL: batch(e.rows, lambda: window.two_level(e.frame())),
+                FRAME: batch(e.rows, lambda: shared(e.frame(), [window])),
+                PARQUET: batch(e.rows, lambda: shared(e.parquet(), [window])),
+            },
+        ),
     )
 
 
-def race_of(kind: str, events: Events, make: Callable[[Events], dict[str, Job]], repetitions: int = 3) -> Iterator[Row]:
-    for name, job in compare(make, events, repetitions).items():
-        yield {
-            "kind": kind,
-            "technique": name,
-            "rows": events.rows,
-            "rows_out": job.rows_out.copy().pop(),
-            "seconds": round(job.seconds, 4),
-            "us_a_row": round(job.seconds / events.rows * 1e6, 4),
-            "times": [round(t, 3) for t in job.times],
-        }
+def rows_of(scale: Scale, *races: Race) -> Iterator[Row]:
+    """Run races, and tell what they took."""
+    for race, jobs in zip(races, compare(scale, *races), strict=True):
+        for name, job in jobs.items():
+            yield row_of(race, name, job)
+
+
+def row_of(race: Race, name: str, job: Job) -> Row:
+    return {
+        "kind": race.kind,
+        "technique": name,
+        "rows": race.events.rows,
+        "rows_out": job.rows_out.copy().pop(),
+        "seconds": round(job.seconds, 4),
+        "us_a_row": round(job.seconds / race.events.rows * 1e6, 4),
+        "times": [round(t, 3) for t in job.times],
+    }
 
 
 def tables(rows: list[Row]) -> list[Table]:

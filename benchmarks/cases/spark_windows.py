@@ -13,10 +13,10 @@ from typing import Any
 from benchmarks.cases import Scale, Table
 from benchmarks.cases.spark_sliding import draw as draw
 from benchmarks.cases.spark_sliding import findings as findings
-from benchmarks.cases.spark_sliding import race_of
+from benchmarks.cases.spark_sliding import rows_of
 from benchmarks.cases.spark_sliding import tables as tables_of
 from benchmarks.results import Row
-from benchmarks.spark import Events, Periodic, batch, shared
+from benchmarks.spark import Events, Periodic, Race, batch, shared
 from windlass.spark import results_of
 
 TITLE = "Spark: twenty windows at once, and one tumbling window"
@@ -32,39 +32,44 @@ ONE = Periodic(60, 10)
 
 def run(scale: Scale) -> Iterator[Row]:
     events = Events.of(scale.pick(20_000_000, 200_000), 100, scale.seed)
-    scale.say("twenty windows")
-    yield from race_of(
-        "twenty windows",
-        events,
-        lambda e: {
-            "native, one by one": batch(e.rows, *((lambda w=w: w.native(e.frame())) for w in TWENTY)),
-            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), TWENTY)),
-            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), TWENTY)),
-        },
-    )
-    scale.say("one of them alone")
-    yield from race_of(
-        "60 s every 10 s",
-        events,
-        lambda e: {
-            "native": batch(e.rows, lambda: ONE.native(e.frame())),
-            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [ONE])),
-            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [ONE])),
-            "Windlass, Parquet, of all twenty": batch(
-                e.rows, lambda: results_of(shared(e.parquet(), TWENTY), ONE.name)
-            ),
-        },
+    scale.say("twenty windows, and one of them alone, in turn")
+    yield from rows_of(
+        scale,
+        Race(
+            "twenty windows",
+            events,
+            lambda e: {
+                "native, one by one": batch(e.rows, *((lambda w=w: w.native(e.frame())) for w in TWENTY)),
+                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), TWENTY)),
+                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), TWENTY)),
+            },
+        ),
+        Race(
+            "60 s every 10 s",
+            events,
+            lambda e: {
+                "native": batch(e.rows, lambda: ONE.native(e.frame())),
+                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [ONE])),
+                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [ONE])),
+                "Windlass, Parquet, of all twenty": batch(
+                    e.rows, lambda: results_of(shared(e.parquet(), TWENTY), ONE.name)
+                ),
+            },
+        ),
     )
     scale.say("one tumbling window")
     tumbling = Periodic(10, 10)
-    yield from race_of(
-        "tumbling 10 s",
-        events,
-        lambda e: {
-            "native": batch(e.rows, lambda: tumbling.native(e.frame())),
-            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [tumbling])),
-            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [tumbling])),
-        },
+    yield from rows_of(
+        scale,
+        Race(
+            "tumbling 10 s",
+            events,
+            lambda e: {
+                "native": batch(e.rows, lambda: tumbling.native(e.frame())),
+                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [tumbling])),
+                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [tumbling])),
+            },
+        ),
     )
 
 

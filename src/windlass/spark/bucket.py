@@ -107,7 +107,9 @@ class Bucket:
             """At a watermark an operator holds least. Blocks beyond it wait for whoever is given the bucket next."""
             if state.snapshot_bytes(operator) > _SHELVED:
                 return False
-            shelved.append((operator.snapshot(), state.encode_step(rest, watermark)))
+            # Mostly that is all that came, in the order of time, which it is taken in anyway.
+            same = {*map(id, rest)} == {*map(id, blocks)}
+            shelved.append((operator.snapshot(), written if same else state.encode_step(rest, watermark)))
             waiting.extend(rest)
             return True
 
