@@ -81,3 +81,7 @@ def test_the_mean_of_decimals_slides():
     values = [Decimal("1.00"), Decimal("2.00"), Decimal("2.00")]
     for store in (TwoStacks(agg.avg()), SubtractOnEvict(agg.avg())):
         assert list(map(str, store.slide(values, window=2))) == ["1.000000", "1.500000", "2.000000"]
+
+
+def test_mean_is_another_name_of_avg():
+    assert agg.mean("x", weight="w") == agg.avg("x", weight="w")

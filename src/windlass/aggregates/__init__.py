@@ -24,7 +24,7 @@ from windlass.aggregates.moments import stddev, stddev_pop, stddev_samp, var_pop
 from windlass.aggregates.order import collect_list, concat, first, ith_youngest, last
 from windlass.aggregates.products import geomean, product
 from windlass.aggregates.quantiles import median, percentile, quantile
-from windlass.aggregates.sums import avg, count, sum
+from windlass.aggregates.sums import avg, count, mean, sum
 from windlass.aggregates.top import top_n
 from windlass.aggregates.user_defined import define
 
@@ -56,6 +56,7 @@ __all__ = [
     "m4",
     "max",
     "max_count",
+    "mean",
     "median",
     "min",
     "min_count",

@@ -71,6 +71,9 @@ def avg(column: str | None = None, *, weight: str | None = None) -> Aggregate:
     )
 
 
+mean = avg  # as in Spark, under both names
+
+
 def _count(*types: ValueType) -> Monoid:
     def lift(*_: Any) -> Any:
         return (1,)
