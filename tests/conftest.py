@@ -27,9 +27,19 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     items.sort(key=lambda item: _turn(item.nodeid))
 
 
+# Tests of Spark that take long and have sessions of their own, or none.
+_APART = (
+    "::test_stages[",
+    "/test_kills.py::",
+    "/test_java.py::",
+    "/test_merge.py::",
+    "::test_functions_of_a_program",
+    "::test_a_new_session_is_quiet_and_listens_on_loopback_only",
+)
+
+
 def _needs_the_session(nodeid: str) -> bool:
-    # `test_stages` runs the pipeline's stages without Spark, and long; killed are sessions of their own.
-    return nodeid.startswith("tests/spark/") and "::test_stages[" not in nodeid and "/test_kills.py" not in nodeid
+    return nodeid.startswith("tests/spark/") and not any(part in nodeid for part in _APART)
 
 
 def _turn(nodeid: str) -> int:

@@ -170,38 +170,3 @@ def test_a_batch_that_spans_many_slices_of_a_cell_merges_them_all() -> None:
     bench.take([(1, t) for t in range(2, 38, 4)])
     assert bench.found()[1] == [(0, 38 - 2, float(sum(range(0, 37, 2))), 19)]
     assert bench.instructions.count(MERGE) == 9
-
-
-def test_a_closed_session_is_not_joined() -> None:
-    # 0 was the end of a session [0, 3), which is closed at 100; an event at 2 begins one of its own
-    bench = Bench([], gap=3, watermark=100)
-    bench.take([(0, 0)])
-    bench.take([(0, 2)])
-    assert [part[:2] for part in bench.found()[0]] == [(0, 0), (2, 2)]
-    s = bench.slices
-    base = int(s.directory[0, BASE])
-    assert not general.linked(s.rows, base + 1, 3)
-
-
-# --------------------------------------------------------------------------- slices that are needed together only
-
-
-def test_old_slices_are_merged_where_only_a_landmark_needs_them() -> None:
-    #  slices of a tumbling window of 5, and a landmark at 10
-    bench = Bench([Periodic(0, 5, 5, 1)])
-    bench.take([(0, t) for t in range(40)])
-    s = bench.slices
-    keep, together = s.directory[:, LO].copy(), s.directory[:, LO].copy()
-    together[0] = 6  # slices before 30
-    program = np.empty((len(s), instructions.WIDTH), np.int64)
-    n, s.free_count = general.merge_old()(
-        np.array([10]), NEVER, keep, together, s.directory, s.rows, s.free, s.free_count, program
-    )
-    none = np.empty(0, np.int64)
-    bench.lift.run(program[:n], Tuples(none, none, none, none, {"x": np.empty(0)}), s, ())
-    check(s)
-    base, lo, hi = s.directory[0, [BASE, LO, HI]].tolist()
-    rows = s.rows[base + lo : base + hi]
-    assert rows[:, [START, END]].tolist() == [[0, 10], [10, 30], [30, 35], [35, 40]]
-    sums = bench.lift.pool[0][rows[:, SLOT]]
-    assert sums.tolist() == [sum(range(10)), sum(range(10, 30)), sum(range(30, 35)), sum(range(35, 40))]

@@ -17,12 +17,13 @@ from windlass.errors import OutOfOrder
 from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan, as_measure
 from windlass.operator.tuples import Tuples
-from windlass.slicing import cutty, edges
-from windlass.slicing.cutty import BEGIN, COUNT, END_TIME, KEY, LOW, START_TIME, STOP, TIME, TOLD, UNTIL, WINDOW
+from windlass.slicing import cutty, edges, retention, splitting
+from windlass.slicing.cutty import BEGIN, END_TIME, KEY, LOW, START_TIME, STOP, TOLD, UNTIL, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import CLEAN, HI, LO, Slices
 from windlass.slicing.sorting import sorted_rows
+from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, MEASURE, ORIGIN, PERIOD, TIME
 from windlass.slicing.techniques import cut_at
 from windlass.windows.session import SessionGap
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
@@ -109,9 +110,9 @@ class Ordered:
             cut_at(self.plan.technique, [b for measure, b in bounds if measure == c and isinstance(b, Periodic)])
             for c in range(2 + len(self.plan.measures))
         ]
-        self.empty = np.flatnonzero(self.specs[:, cutty.EMIT_EMPTY])
-        self.counted = np.flatnonzero(self.specs[:, cutty.MEASURE] == COUNT)
-        self.on_columns = np.flatnonzero(self.specs[:, cutty.MEASURE] > COUNT)
+        self.empty = np.flatnonzero(self.specs[:, EMIT_EMPTY])
+        self.counted = np.flatnonzero(self.specs[:, MEASURE] == COUNT)
+        self.on_columns = np.flatnonzero(self.specs[:, MEASURE] > COUNT)
 
     def retire(self, findings: set[int]) -> None:
         """Forget windows that are not asked for any more."""
@@ -153,7 +154,7 @@ class Ordered:
         """Whether nothing of a key is left once its windows are complete: positions do not count, and no window
         reaches back for ever."""
         s = self.specs
-        fixed = (s[:, cutty.MEASURE] == TIME) & (s[:, cutty.ENDS] > 0) & (s[:, cutty.EMIT_EMPTY] == 0)
+        fixed = (s[:, MEASURE] == TIME) & (s[:, ENDS] > 0) & (s[:, EMIT_EMPTY] == 0)
         return bool(fixed.all()) and all(isinstance(d, SessionGap) for _, d in self.discretizers)
 
     def needed_keys(self) -> Array:
@@ -285,9 +286,9 @@ class Ordered:
         begins = np.zeros(len(positions), np.bool_)
         of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         for d, spec in enumerate(self.specs.tolist()):
-            if spec[cutty.MEASURE] == COUNT:
-                own = positions - self.skipped[d][of] - spec[cutty.ORIGIN]
-                begins |= own == 0 if spec[cutty.PERIOD] == 0 else (own % spec[cutty.PERIOD] == 0)
+            if spec[MEASURE] == COUNT:
+                own = positions - self.skipped[d][of] - spec[ORIGIN]
+                begins |= own == 0 if spec[PERIOD] == 0 else (own % spec[PERIOD] == 0)
         return np.flatnonzero(begins)
 
     def _discretize(
@@ -335,14 +336,14 @@ class Ordered:
         begins = np.unique(windows[[KEY, BEGIN]][:, old].T, axis=0)
         s = self.slices
         inside = np.zeros(len(begins), np.bool_)
-        cutty.inside()(begins, s.directory, s.rows, inside)
+        splitting.inside()(begins, s.directory, s.rows, inside)
         begins = begins[inside]
         if not len(begins):
             return
         keys, more = np.unique(begins[:, 0], return_counts=True)
         s.reserve(keys, more)
         program = np.empty((2 * len(begins), WIDTH), np.int64)
-        n, s.free_count = cutty.split()(
+        n, s.free_count = splitting.split()(
             begins,
             row_of,
             first,
@@ -447,7 +448,7 @@ class Ordered:
         keys = len(first)
         done = upto[TIME, :keys]
         if len(self.counted) or len(self.on_columns):
-            done = upto[self.specs[:, cutty.MEASURE], :keys]
+            done = upto[self.specs[:, MEASURE], :keys]
             done[self.counted] -= self.skipped[self.counted, :keys]
         np.maximum(self.after[:, :keys], done, out=self.after[:, :keys])
         return found
@@ -509,9 +510,9 @@ class Ordered:
         """Drop slices that no window ending after the horizon needs; a horizon for each measure and key."""
         s = self.slices
         upto = s.directory[:, HI].copy()
-        cutty.keep_from()(self.specs, self.skipped, horizon, s.directory, s.rows, upto)
+        retention.keep_from()(self.specs, self.skipped, horizon, s.directory, s.rows, upto)
         for (_, d), context, carry in zip(self.discretizers, self.contexts, self.carries, strict=True):
-            cutty.keep_positions()(d.needed_from(context, carry), s.directory, s.rows, upto)
+            retention.keep_positions()(d.needed_from(context, carry), s.directory, s.rows, upto)
         s.evict(upto)
 
     def horizon(self) -> Array:

@@ -21,9 +21,9 @@ from windlass.errors import InvalidArgument
 from windlass.operator.choice import Choice
 from windlass.operator.query import Query
 from windlass.slicing import edges
-from windlass.slicing.cutty import COUNT, TIME
 from windlass.slicing.decisions import Workload, remove_tuples, split_slices, store_tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.specifications import COUNT, TIME
 from windlass.slicing.techniques import Technique, cut_at
 from windlass.windows.predicate import Predicate
 from windlass.windows.session import SessionGap

@@ -41,9 +41,9 @@ from windlass.operator.lift import Lift
 from windlass.operator.ordered import Completed, Ordered, only, run_of, wider, without
 from windlass.operator.plan import Finding, Plan, as_measure
 from windlass.operator.tuples import Tuples
-from windlass.slicing import cutty
-from windlass.slicing.cutty import COUNT, TIME
+from windlass.slicing import retention, searching
 from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.slicing.specifications import COUNT, TIME
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
@@ -179,7 +179,7 @@ class Replay:
         near = np.zeros(len(ts), np.bool_)
         if self.tuples is not None and len(self.tuples):
             rows = np.flatnonzero(self._visible(i))
-            cutty.near()(key, ts, gap, self.tuples.key[rows], self.tuples.ts[rows], near)
+            searching.near()(key, ts, gap, self.tuples.key[rows], self.tuples.ts[rows], near)
         return near
 
     def _visible(self, i: int) -> Array:
@@ -354,7 +354,7 @@ class Replay:
         assert tuples is not None
         horizon = e.watermark - self.lateness
         keys = np.arange(len(self.position))
-        recent = cutty.first_at(tuples.ts, starts, sizes, np.full(len(keys), horizon))
+        recent = searching.first_at(tuples.ts, starts, sizes, np.full(len(keys), horizon))
         end = self.position + sizes
         least = end.copy()
         for i, finding in enumerate(self.plan.findings):
@@ -363,7 +363,9 @@ class Replay:
                 continue
             if isinstance(bound, Periodic) and finding.is_grid:
                 begin = first_start(bound, horizon)
-                resume = self.position + cutty.first_at(tuples.ts, starts, sizes, np.full(len(keys), begin)) - starts
+                resume = (
+                    self.position + searching.first_at(tuples.ts, starts, sizes, np.full(len(keys), begin)) - starts
+                )
                 least = np.minimum(least, resume)
                 continue
             begun = self._open_from(i)
@@ -408,10 +410,10 @@ class Replay:
                 return d.open_from(e.contexts[n], e.carries[n]).copy()
         d_ = e.periodic.index(i)
         upto = e.slices.directory[:, 2].copy()
-        cutty.keep_from()(
+        retention.keep_from()(
             e.specs[d_ : d_ + 1], e.skipped[d_ : d_ + 1], e.horizon(), e.slices.directory, e.slices.rows, upto
         )
-        return cutty.positions_at(e.slices.directory, e.slices.rows, upto)
+        return retention.positions_at(e.slices.directory, e.slices.rows, upto)
 
     def _lag(self, i: int, resume: Array, starts: Array) -> None:
         """Bring the context at the frontier up to where a rewound finding will read from."""

@@ -33,11 +33,13 @@ from windlass.operator.plan import Plan
 from windlass.operator.replay import holds
 from windlass.operator.revisions import Revisions
 from windlass.operator.tuples import Tuples
-from windlass.slicing import cutty, edges, general, instructions
+from windlass.slicing import due, edges, general, instructions, retention, sessions
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.forest import Forest
 from windlass.slicing.slices import BASE, CLEAN, FIRST, HI, LO, Slices
 from windlass.slicing.slices import END as SLICE_END
+from windlass.slicing.specifications import EMIT_EMPTY, ENDS, ORIGIN, PERIOD, STEP
+from windlass.slicing.specifications import FINDING as SPEC_FINDING
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
@@ -70,7 +72,7 @@ class Sliced:
         self.keys = 0
         # Only where empty windows are counted: the first event of each key, by specification, because an event may
         # come too late for one and not for another, and the last.
-        self.empty = (self.specs[:, cutty.EMIT_EMPTY] != 0) & (self.specs[:, cutty.PERIOD] > 0)
+        self.empty = (self.specs[:, EMIT_EMPTY] != 0) & (self.specs[:, PERIOD] > 0)
         apart = len(self.specs) if self.empty.any() else 0
         self.earliest = np.empty((apart, 0), np.int64)
         self.started = np.empty((apart, 0), np.bool_)  # whether the first event was final at the last watermark
@@ -107,7 +109,7 @@ class Sliced:
         passed; from there on slices are cut for all windows, so one that reaches beyond it ends with the next edge."""
         fresh = [i for i in self.plan.periodic if i >= findings]
         specs = self.plan.specs()
-        specs, since = specs[specs[:, cutty.FINDING] >= findings], self.plan.findings[findings].since
+        specs, since = specs[specs[:, SPEC_FINDING] >= findings], self.plan.findings[findings].since
         self.specs, self.periodic = np.concatenate([self.specs, specs]), [*self.periodic, *fresh]
         self.bounds += [b for i in fresh if isinstance(b := self.plan.findings[i].bound, Periodic)]
         self.floor = np.concatenate([self.floor, self._floor(specs)])
@@ -130,9 +132,9 @@ class Sliced:
     def _floor(self, specs: Array) -> Array:
         """By specification: windows that end by then are not asked for, because they begin before the query was added.
         Where one start has several ends, an end does not tell; those are left out when they come."""
-        plain = (specs[:, cutty.PERIOD] > 0) & (specs[:, cutty.ENDS] == 1)
-        since = np.array([self.plan.findings[i].since for i in specs[:, cutty.FINDING]], np.int64)
-        return np.where(plain & (since != LONG_AGO), since + specs[:, cutty.STEP], LONG_AGO)
+        plain = (specs[:, PERIOD] > 0) & (specs[:, ENDS] == 1)
+        since = np.array([self.plan.findings[i].since for i in specs[:, SPEC_FINDING]], np.int64)
+        return np.where(plain & (since != LONG_AGO), since + specs[:, STEP], LONG_AGO)
 
     def _drop_store(self) -> None:
         """What was kept over slices does not hold any more."""
@@ -209,7 +211,7 @@ class Sliced:
 
     def _near(self, key: Array, ts: Array, gap: int) -> Array:
         near, s = np.zeros(len(ts), np.int8), self.slices
-        general.near_session()(key, ts, gap, self.watermark, self.lateness, s.directory, s.rows, near)
+        sessions.near()(key, ts, gap, self.watermark, self.lateness, s.directory, s.rows, near)
         return near
 
     def entangled(self, events: Tuples) -> bool:
@@ -223,7 +225,7 @@ class Sliced:
     def drop_closed(self) -> None:
         """Where there are sessions of one gap only: forget those that are closed, now."""
         s, upto = self.slices, self.slices.directory[:, HI].copy()
-        general.keep_sessions()(self.gap, self.watermark, self.lateness, s.directory, s.rows, upto)
+        sessions.keep()(self.gap, self.watermark, self.lateness, s.directory, s.rows, upto)
         s.evict(upto)
         self.forest.trim(s)
 
@@ -280,8 +282,8 @@ class Sliced:
         """Fold late events; first those that most sessions refuse: they are closed when the others come beside them."""
         refused = refusals[[i for i, _ in self.sessions]].sum(axis=0)
         cuts = []
-        for sessions in np.unique(refused)[::-1]:
-            rows = np.flatnonzero(refused == sessions)
+        for count in np.unique(refused)[::-1]:
+            rows = np.flatnonzero(refused == count)
             cuts.append(self._fold(events.take(rows), refusals[:, rows]))
         return np.concatenate(cuts)
 
@@ -331,7 +333,7 @@ class Sliced:
 
     def _due(self, before: int, upto: int) -> Rows:
         """Windows with fixed edges that are complete now and were not at the last watermark."""
-        chosen = np.arange(len(self.specs)) if self.empty.any() else general.with_ends(self.specs, before, upto)
+        chosen = np.arange(len(self.specs)) if self.empty.any() else due.with_ends(self.specs, before, upto)
         shape = (len(chosen), len(self.latest) if self.empty.any() else 1)
         after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
         np.maximum(after, self.floor[chosen, np.newaxis], out=after)
@@ -348,7 +350,7 @@ class Sliced:
         keys = len(self.latest)
         late_from, late_upto = np.full(keys, NEVER, np.int64), np.full(keys, LONG_AGO, np.int64)
         general.note_times()(cut, late_from[np.newaxis], late_upto)
-        size = (self.specs[:, cutty.STEP] * self.specs[:, cutty.ENDS])[:, np.newaxis]
+        size = (self.specs[:, STEP] * self.specs[:, ENDS])[:, np.newaxis]
         after = np.maximum(np.maximum(late_from, before - self.lateness), self.floor[:, np.newaxis])
         some = late_upto != LONG_AGO
         upto = np.where(
@@ -360,19 +362,19 @@ class Sliced:
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
         found = self._enumerate(np.arange(len(self.specs)), after, upto, cut)
         # An empty window was there if it starts no earlier than the first one that held an event.
-        known = found[:, general.KNOWN] == 1
-        altered = found[:, general.ALTERED] == 1
+        known = found[:, due.KNOWN] == 1
+        altered = found[:, due.ALTERED] == 1
         if empty.any():
-            spec, key = found[:, general.WINDOW], found[:, general.OWNER]
+            spec, key = found[:, due.WINDOW], found[:, due.OWNER]
             there = np.zeros(len(found), np.bool_)
             for d in np.flatnonzero(empty):
                 mine = spec == d
-                o, p = int(self.specs[d, cutty.ORIGIN]), int(self.specs[d, cutty.PERIOD])
+                o, p = int(self.specs[d, ORIGIN]), int(self.specs[d, PERIOD])
                 if p > 0:
                     had = known_from[d, key[mine]]
                     held = had != NEVER
                     first = o + ((np.where(held, had, 0) - int(size[d, 0]) - o) // p + 1) * p
-                    there[mine] = held & (found[mine, general.LOW] >= first)
+                    there[mine] = held & (found[mine, due.LOW] >= first)
             altered |= (spec_empty := empty[spec]) & ~there
             known |= spec_empty & there
         chosen = np.flatnonzero(altered)
@@ -381,8 +383,8 @@ class Sliced:
         return self._rows(found, self.revisions.next(identity, known), before)
 
     def _identity(self, found: Array) -> Array:
-        finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]]
-        return np.column_stack([finding, found[:, [general.OWNER, general.LOW, general.HIGH]]])
+        finding = np.array(self.periodic, np.int64)[found[:, due.WINDOW]]
+        return np.column_stack([finding, found[:, [due.OWNER, due.LOW, due.HIGH]]])
 
     def _enumerate(self, chosen: Array, after: Array, upto: Array, late: Array) -> Array:
         if not len(chosen):
@@ -396,20 +398,20 @@ class Sliced:
             starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1))
             times = np.ascontiguousarray(late[:, general.EARLIEST])
         arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, times, starts, s.directory, s.rows)
-        n = int(general.due()(*arguments, out))
+        n = int(due.windows()(*arguments, out))
         self.room = max(_ROOM, 2 * n, self.room // 2)  # so that the next time needs one pass; far more is slow to get
         if n > len(out):
             out = np.empty((n, 8), np.int64, "F")
-            general.due()(*arguments, out)
-        out[:n, general.WINDOW] = chosen[out[:n, general.WINDOW]]
+            due.windows()(*arguments, out)
+        out[:n, due.WINDOW] = chosen[out[:n, due.WINDOW]]
         return out[:n]
 
     def _rows(self, found: Array, revision: Array, upto: int) -> Rows:
         partials = self._answer(found, upto)
-        finding = np.array(self.periodic, np.int64)[found[:, general.WINDOW]] if len(found) else np.empty(0, np.int64)
-        low, high = found[:, general.LOW], found[:, general.HIGH]
+        finding = np.array(self.periodic, np.int64)[found[:, due.WINDOW]] if len(found) else np.empty(0, np.int64)
+        low, high = found[:, due.LOW], found[:, due.HIGH]
         none = np.zeros(len(found), np.bool_)
-        return Rows(finding, found[:, general.OWNER], low, high, low, high, revision, none, partials)
+        return Rows(finding, found[:, due.OWNER], low, high, low, high, revision, none, partials)
 
     def _answer(self, found: Array, upto: int) -> list[Columns]:
         """The partials of windows that end up to a time."""
@@ -417,7 +419,7 @@ class Sliced:
         answers = [lift.monoid.allocate(len(found)) for lift in self.lifts]
         if self.choice.learns:
             self.windows += len(found)
-            self.scanned += int((found[:, general.UPTO] - found[:, general.FROM]).sum())
+            self.scanned += int((found[:, due.UPTO] - found[:, due.FROM]).sum())
         if self.choice.store == FIBA:
             self._ask_trees(found, upto, answers)
             return answers
@@ -426,7 +428,7 @@ class Sliced:
             lift.eager = eager
         program = np.empty((min(len(found), _PART) * (2 if eager else 1), instructions.WIDTH), np.int64)
         for i in range(0, len(found), _PART):
-            n = int(general.ask()(found[i : i + _PART], upto, s.directory, s.rows, eager, program))
+            n = int(due.ask()(found[i : i + _PART], upto, s.directory, s.rows, eager, program))
             for lift, partials in zip(self.lifts, answers, strict=True):
                 lift.run(program[:n], None, s, tuple(column[i : i + _PART] for column in partials))
         return answers
@@ -461,28 +463,30 @@ class Sliced:
             bounds = after, np.full(shape, NEVER, np.int64)
             s = self.slices
             seen = (self.earliest, self.latest, self.epoch, np.empty(0, np.int64), np.empty(0, np.int64))
-            n = int(general.due()(self.specs, *bounds, *seen, s.directory, s.rows, nothing))
+            n = int(due.windows()(self.specs, *bounds, *seen, s.directory, s.rows, nothing))
         again = np.zeros(len(self.latest), np.bool_)
         for _, gap in self.sessions:
             s = self.slices
-            n += int(general.sessions()(gap, self.watermark, NEVER, self.lateness, again, s.directory, s.rows, nothing))
+            n += int(
+                sessions.complete()(gap, self.watermark, NEVER, self.lateness, again, s.directory, s.rows, nothing)
+            )
         return n
 
     def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:
         s = self.slices
         out = np.empty((1024, 8), np.int64, "F")
         arguments = (gap, before, upto, self.lateness, again, s.directory, s.rows)
-        n = int(general.sessions()(*arguments, out))
+        n = int(sessions.complete()(*arguments, out))
         if n > len(out):
             out = np.empty((n, 8), np.int64, "F")
-            general.sessions()(*arguments, out)
+            sessions.complete()(*arguments, out)
         out = out[:n]
         table = np.zeros((n, WIDTH), np.int64)
         table[:, FINDING] = i
-        table[:, KEY] = out[:, general.OWNER]
-        table[:, LOW] = table[:, START] = out[:, general.LOW]
-        table[:, HIGH] = table[:, END] = out[:, general.HIGH]
-        table[:, EVENTS] = out[:, general.ALTERED]  # when it last changed: the same if nothing did
+        table[:, KEY] = out[:, due.OWNER]
+        table[:, LOW] = table[:, START] = out[:, due.LOW]
+        table[:, HIGH] = table[:, END] = out[:, due.HIGH]
+        table[:, EVENTS] = out[:, due.ALTERED]  # when it last changed: the same if nothing did
         table[:, ALIVE] = 1
         partials = self._answer(out, upto)
         if self.lateness == 0:
@@ -496,19 +500,19 @@ class Sliced:
         s, horizon = self.slices, self.watermark - self.lateness
         self.emitted.close(self.emitted.table[:, END] <= horizon)
         self.revisions.close(horizon)
-        start = int(general.first_starts(self.specs, horizon).min(initial=NEVER))
+        start = int(retention.first_starts(self.specs, horizon).min(initial=NEVER))
         if len(s.directory) > _MANY and start == self.kept_from and (not self.sessions or len(s) < self.evict_at):
             return  # nothing fixed has moved; sessions that are over can wait until there are enough of them
         self.kept_from = start
         together = s.directory[:, HI].copy()  # slices before this are needed together only
         if start != NEVER:
-            general.keep_edges()(start, s.directory, s.rows, together)
+            retention.keep_edges()(start, s.directory, s.rows, together)
         upto = together.copy()
         if self.sessions:
             gap = max(gap for _, gap in self.sessions)
-            general.keep_sessions()(gap, self.watermark, self.lateness, s.directory, s.rows, upto)
+            sessions.keep()(gap, self.watermark, self.lateness, s.directory, s.rows, upto)
         if len(self.landmarks):
-            general.keep_edges()(int(self.landmarks[0]), s.directory, s.rows, upto)
+            retention.keep_edges()(int(self.landmarks[0]), s.directory, s.rows, upto)
         if (upto < together - 1).any():
             self._merge_old(upto, together)
         s.evict(upto)
@@ -519,7 +523,7 @@ class Sliced:
         s = self.slices
         before = s.directory[:, HI].copy()
         program = np.empty((len(s) + 1, instructions.WIDTH), np.int64)
-        n, s.free_count = general.merge_old()(
+        n, s.free_count = retention.merge_old()(
             self.landmarks, self.gap, keep, together, s.directory, s.rows, s.free, s.free_count, program
         )
         for lift in self.lifts:

@@ -19,8 +19,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from windlass.kernels import compiled, unsigned
 from windlass.slicing.edges import LONG_AGO, NEVER, next_edge
 from windlass.slicing.instructions import ANSWER, ANSWERS, FOLD, FOLDS, REPAIR
@@ -44,12 +42,7 @@ from windlass.slicing.slices import (
     position,
     position_on,
 )
-
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-
-# Columns of a periodic specification, as kernels see it.
-ORIGIN, PERIOD, STEP, ENDS, FINDING, MEASURE, EMIT_EMPTY = range(7)  # FINDING: which window of the plan
-TIME, COUNT = 0, 1  # measures; 2 and above are columns
+from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, FINDING, MEASURE, ORIGIN, PERIOD, STEP, TIME
 
 # What is told of a completed window, an array each: which window of the plan, its key and positions, its bounds, the
 # slice it begins with (-1: to be looked up) and the one before which it ends (-1: inside of one), and its bounds in
@@ -370,41 +363,6 @@ def complete() -> Any:
 
 
 @cache
-def keep_from() -> Any:
-    """`keep(specs, skipped, horizon, directory, rows, upto)`: lowers upto[key] to the first slice that a window which
-    ends after the horizon may still need, a horizon for each measure and key."""
-
-    def keep(specs: Any, skipped: Any, horizon: Any, directory: Any, rows: Any, upto: Any) -> Any:
-        for k in range(len(upto)):
-            lo, hi = directory[k, BASE] + directory[k, LO], directory[k, BASE] + directory[k, HI]
-            if lo == hi:
-                continue
-            for c in range(horizon.shape[0]):
-                earliest = NEVER
-                for d in range(specs.shape[0]):
-                    if specs[d, MEASURE] != c:
-                        continue
-                    o, p, size = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP] * specs[d, ENDS]
-                    shift = skipped[d, k] if c == COUNT else 0
-                    h = horizon[c, k] - shift
-                    start = o
-                    if p > 0 and h > LONG_AGO + size:
-                        start = o + ((h - size - o) // p + 1) * p
-                    elif p > 0:
-                        start = h
-                    elif size > 0 and o + size <= h:
-                        continue
-                    if c == COUNT and p > 0:
-                        start = max(start, o % p)  # positions begin at 0
-                    earliest = min(earliest, start + shift)
-                if earliest != NEVER:
-                    field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
-                    upto[k] = min(upto[k], find(rows, field, lo, hi, earliest) - directory[k, BASE])
-
-    return compiled(keep)
-
-
-@cache
 def write() -> Any:
     """`write(…, program)`: fold the run's events into their slices and answer each window when its last event is in.
 
@@ -530,132 +488,3 @@ def begin_times() -> Any:
             out[i] = rows[r, FIRST]
 
     return compiled(times)
-
-
-@cache
-def keep_positions() -> Any:
-    """`keep(positions, directory, rows, upto)`: lowers upto[key] to the slice that holds a position."""
-
-    def keep(positions: Any, directory: Any, rows: Any, upto: Any) -> Any:
-        for k in range(min(len(positions), len(upto))):
-            if positions[k] != NEVER:
-                base = directory[k, BASE]
-                lo = base + directory[k, LO]
-                r = find(rows, POS, lo, base + directory[k, HI], positions[k] + 1) - 1
-                upto[k] = min(upto[k], max(r, lo) - base)
-
-    return compiled(keep)
-
-
-@cache
-def inside() -> Any:
-    """`inside(begins, directory, rows, out)`: whether a position lies inside of a slice rather than at its begin."""
-
-    def is_inside(begins: Any, directory: Any, rows: Any, out: Any) -> Any:
-        for i in range(len(out)):
-            k, begin = begins[i, 0], begins[i, 1]
-            base = directory[k, BASE]
-            lo, hi = base + directory[k, LO], base + directory[k, HI]
-            r = find(rows, POS, lo, hi, begin)
-            out[i] = r > lo and (r == hi or rows[r, POS] != begin)
-
-    return compiled(is_inside)
-
-
-@cache
-def split() -> Any:
-    """`split(begins, row_of, first, held_from, ts, measures, …, program)`: split the slices that hold these
-    positions, and fold both parts again. `begins` is sorted by key and position. Returns the program's length and how
-    many slots are free then."""
-
-    def refold(program: Any, n: Any, slot: Any, i: Any, stop: Any) -> Any:
-        program[n, 0] = FOLD
-        program[n, 1] = slot
-        program[n, 2] = i
-        program[n, 3] = stop
-        program[n, 4] = 1
-        return n + 1
-
-    def split_slices(
-        begins: Any,
-        row_of: Any,
-        first: Any,
-        held_from: Any,
-        ts: Any,
-        measures: Any,
-        directory: Any,
-        rows: Any,
-        free: Any,
-        free_count: Any,
-        program: Any,
-    ) -> Any:
-        n = 0
-        for i in range(len(begins)):
-            k, begin = begins[i, 0], begins[i, 1]
-            base = directory[k, BASE]
-            hi = base + directory[k, HI]
-            r = find(rows, POS, base + directory[k, LO], hi, begin)  # the slice after the one to split
-            stop = rows[r, POS] if r < hi else first[k]
-            for j in range(hi, r, -1):
-                for field in range(rows.shape[1]):
-                    rows[j, field] = rows[j - 1, field]
-            for field in range(rows.shape[1]):
-                rows[r, field] = rows[r - 1, field]
-            free_count -= 1
-            here = row_of[k] - first[k]  # the row of the event at position 0, if it were still there
-            rows[r, SLOT] = free[free_count]
-            rows[r, POS] = begin
-            rows[r, FIRST] = ts[here + begin]
-            for c in range(measures.shape[0]):
-                rows[r, MEASURES + c] = measures[c, here + begin]
-            directory[k, HI] += 1
-            directory[k, CLEAN] = min(directory[k, CLEAN], r - 1 - base)
-            if rows[r - 1, POS] >= held_from[k]:  # else no window needs that part any more
-                n = refold(program, n, rows[r - 1, SLOT], here + rows[r - 1, POS], here + begin)
-            n = refold(program, n, rows[r, SLOT], here + begin, here + stop)
-        return n, free_count
-
-    return compiled(split_slices)
-
-
-@cache
-def near() -> Any:
-    """`near(key, ts, gap, keys, times, out)`: whether one of the events (keys, times), which are in order, is of the
-    same key and within the gap of each (key, ts)."""
-
-    def is_near(key: Any, ts: Any, gap: Any, keys: Any, times: Any, out: Any) -> Any:
-        for i in range(len(ts)):
-            lo, hi = 0, len(keys)
-            while lo < hi:  # the first event of the key that is not before ts - gap
-                middle = (lo + hi) >> 1
-                if keys[middle] < key[i] or (keys[middle] == key[i] and times[middle] < ts[i] - gap):
-                    lo = middle + 1
-                else:
-                    hi = middle
-            out[i] = lo < len(keys) and keys[lo] == key[i] and times[lo] <= ts[i] + gap
-
-    return compiled(is_near)
-
-
-def first_at(ts: Integers, starts: Integers, sizes: Integers, values: Integers) -> Integers:
-    """In each stretch starts[i] … + sizes[i] of ascending times, the first row that is not before values[i]."""
-    out = np.empty(len(starts), np.int64)
-    _first_at()(ts, starts, sizes, values, out)
-    return out
-
-
-@cache
-def _first_at() -> Any:
-    def search(ts: Any, starts: Any, sizes: Any, values: Any, out: Any) -> Any:
-        for i in range(len(out)):
-            out[i] = position(ts, starts[i], starts[i] + sizes[i], values[i])
-
-    return compiled(search)
-
-
-def positions_at(directory: Integers, rows: Integers, upto: Integers) -> Integers:
-    """The position at which each key's slice number `upto` begins; NEVER if there is no such slice."""
-    out = np.full(len(upto), NEVER, np.int64)
-    some = np.flatnonzero(upto < directory[:, HI])
-    out[some] = rows[directory[some, BASE] + upto[some], POS]
-    return out

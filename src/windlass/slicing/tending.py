@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from windlass.kernels import compiled
-from windlass.slicing.general import closed
+from windlass.slicing.due import closed
 from windlass.slicing.instructions import COMBINE
 from windlass.slicing.slices import BASE, FIRST, HI, LAST, LO, SLOT, position
 from windlass.stores.fiba import nodes as words
