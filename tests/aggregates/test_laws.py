@@ -77,7 +77,7 @@ CASES = [pytest.param(*case, id=f"{case[0]!r} of {case[2]}") for cases in LAWFUL
 
 
 def test_no_aggregate_is_missing_from_the_table():
-    assert set(LAWFUL) == set(agg.__all__) - NOT_AGGREGATES
+    assert set(LAWFUL) == set(agg.__all__) - NOT_AGGREGATES - {"mean"}  # which is avg
     assert all(inspect.isfunction(getattr(agg, name)) for name in LAWFUL)
 
 

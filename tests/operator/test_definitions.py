@@ -55,7 +55,7 @@ NO_AGGREGATES = {"Aggregate", "Counter", "bloom_contains", "check_laws", "count_
 
 
 def test_all_aggregates_are_tried() -> None:
-    assert {a.name for a in AGGREGATES} | NO_AGGREGATES | {"stddev", "variance"} >= set(agg.__all__)
+    assert {a.name for a in AGGREGATES} | NO_AGGREGATES | {"stddev", "variance", "mean"} >= set(agg.__all__)
 
 
 @pytest.mark.parametrize("a", AGGREGATES, ids=repr)

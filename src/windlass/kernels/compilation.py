@@ -30,7 +30,6 @@ from windlass.kernels.columns import copy_row, prefetch, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.floats import plus_in_any_order
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
-from windlass.kernels.once import once, release
 
 # NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -79,11 +78,8 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> _Explain
     except Undigestible:
         name, cacheable = _word(kernel), False
     copy = _copy(kernel, name)
-    options = _OPTIONS | {"_nrt": allocates}
-    dispatcher: Any = njit(**options)(copy)
-    if cacheable:
-        dispatcher._cache = once()(copy)
-    return _Explained(dispatcher)
+    options = _OPTIONS | {"cache": cacheable, "_nrt": allocates}
+    return _Explained(njit(**options)(copy))
 
 
 _adopting: list[FunctionType] = []
@@ -234,10 +230,7 @@ class _Explained:
     def __call__(self, *arguments: Any) -> Any:
         try:
             return self.dispatcher(*arguments)
-        except BaseException as error:
-            release(self.dispatcher)
-            if not isinstance(error, _numba_errors()):
-                raise
+        except _numba_errors() as error:
             raise CannotCompile(_reason(str(error)), _narrowed(str(error))) from error
 
     @property
