@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import spark
 from benchmarks.cases import Scale, Table
-from benchmarks.cases.spark_sliding import row_of, rows_of
+from benchmarks.cases.spark_sliding import FRAME, PARQUET, each_way, row_of, rows_of
 from benchmarks.cases.spark_sliding import tables as tables_of
 from benchmarks.results import Row
 from benchmarks.spark import Events, Job, Periodic, Race, batch, compare, shared, streaming
@@ -37,18 +37,7 @@ def run(scale: Scale) -> Iterator[Row]:
             }
     events = Events.of(10 * million, million, scale.seed)
     scale.say(f"{million:,} keys")
-    yield from rows_of(
-        scale,
-        Race(
-            f"{million:,} keys",
-            events,
-            lambda e: {
-                "native": batch(e.rows, lambda: WINDOW.native(e.frame())),
-                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW])),
-                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW])),
-            },
-        ),
-    )
+    yield from rows_of(scale, Race(f"{million:,} keys", events, lambda e: each_way(e, WINDOW)))
     yield {
         "kind": "memory",
         "technique": "greatest so far",
@@ -68,7 +57,7 @@ def _stream(events: Events, rows: int) -> Race:
     return Race(
         "rows of a stream",
         events,
-        lambda e: {"Windlass, Parquet": streaming(e.rows, lambda: shared(e.parquet_stream(files), [WINDOW]))},
+        lambda e: {PARQUET: streaming(e.rows, lambda: shared(e.parquet_stream(files), [WINDOW]))},
     )
 
 
@@ -77,8 +66,8 @@ def _keyed(kind: str, events: Events, keyed: bool = True) -> Race:
         kind,
         events,
         lambda e: {
-            "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [WINDOW], keyed)),
-            "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [WINDOW], keyed)),
+            FRAME: batch(e.rows, lambda: shared(e.frame(), [WINDOW], keyed)),
+            PARQUET: batch(e.rows, lambda: shared(e.parquet(), [WINDOW], keyed)),
         },
     )
 
@@ -121,7 +110,7 @@ def findings(rows: list[Row]) -> list[str]:
         f"greatest memory up to and with many keys: all Python workers {memory['workers_mib']:,.0f} MiB, "
         f"the JVM {memory['jvm_mib']:,.0f} MiB (native Spark's too)"
     )
-    for technique in ("Windlass, DataFrame", "Windlass, Parquet"):
+    for technique in (FRAME, PARQUET):
         even = by_kind["even keys", technique]
         others = [f"{kind} {by_kind[kind, technique] / even:.2g}" for kind in ("one hot key", "no key")]
         lines.append(f"{technique}, time against even keys: {', '.join(others)}")

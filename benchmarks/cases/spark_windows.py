@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.cases import Scale, Table
+from benchmarks.cases.spark_sliding import FRAME, PARQUET, each_way, rows_of
 from benchmarks.cases.spark_sliding import draw as draw
 from benchmarks.cases.spark_sliding import findings as findings
-from benchmarks.cases.spark_sliding import rows_of
 from benchmarks.cases.spark_sliding import tables as tables_of
 from benchmarks.results import Row
 from benchmarks.spark import Events, Periodic, Race, batch, shared
@@ -40,37 +40,25 @@ def run(scale: Scale) -> Iterator[Row]:
             events,
             lambda e: {
                 "native, one by one": batch(e.rows, *((lambda w=w: w.native(e.frame())) for w in TWENTY)),
-                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), TWENTY)),
-                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), TWENTY)),
+                FRAME: batch(e.rows, lambda: shared(e.frame(), TWENTY)),
+                PARQUET: batch(e.rows, lambda: shared(e.parquet(), TWENTY)),
             },
         ),
         Race(
             "60 s every 10 s",
             events,
-            lambda e: {
-                "native": batch(e.rows, lambda: ONE.native(e.frame())),
-                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [ONE])),
-                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [ONE])),
-                "Windlass, Parquet, of all twenty": batch(
-                    e.rows, lambda: results_of(shared(e.parquet(), TWENTY), ONE.name)
-                ),
-            },
+            lambda e: (
+                each_way(e, ONE)
+                | {
+                    f"{PARQUET}, of all twenty": batch(
+                        e.rows, lambda: results_of(shared(e.parquet(), TWENTY), ONE.name)
+                    )
+                }
+            ),
         ),
     )
     scale.say("one tumbling window")
-    tumbling = Periodic(10, 10)
-    yield from rows_of(
-        scale,
-        Race(
-            "tumbling 10 s",
-            events,
-            lambda e: {
-                "native": batch(e.rows, lambda: tumbling.native(e.frame())),
-                "Windlass, DataFrame": batch(e.rows, lambda: shared(e.frame(), [tumbling])),
-                "Windlass, Parquet": batch(e.rows, lambda: shared(e.parquet(), [tumbling])),
-            },
-        ),
-    )
+    yield from rows_of(scale, Race("tumbling 10 s", events, lambda e: each_way(e, Periodic(10, 10))))
 
 
 def tables(rows: list[Row]) -> list[Table]:
