@@ -841,6 +841,7 @@ class Track:
     stood: list[Standing] = field(default_factory=list)  # its windows at the last watermark
     emitted: list[tuple[Standing, Row]] = field(default_factory=list)  # what came out and is not closed
     closed: Any = None  # windows whose completion is up to here are closed
+    floor: Any = None  # of the last n events: what comes before it is too late
     rows: Counter[tuple[int, int]] = field(default_factory=Counter)  # how many came out, by bounds
 
 
@@ -877,6 +878,8 @@ class Running:
             alone = event.ts + gap
             near = (abs(event.ts - member.ts) <= gap for session in open_ for member in session.events)
             return not (w > alone and alone <= horizon) or any(near)
+        if isinstance(self.window, LastN):
+            return track.floor is not None and event.place >= track.floor
         return bool(open_) and event.place >= min(window.events[0].place for window in open_)
 
     def grid_windows(self, ts: int) -> list[tuple[float, float]]:
@@ -990,6 +993,10 @@ class Running:
         elif closed:
             completion = max(window.completion for window in closed)
             track.closed = completion if track.closed is None else max(track.closed, completion)
+        if isinstance(self.window, LastN) and stood:
+            # A window that a late event makes may begin before all others; what was too late before then still is.
+            firsts = [window.events[0].place for window in stood if not window.complete or window.end > horizon]
+            track.floor = max([min(firsts), *([] if track.floor is None else [track.floor])])
         track.stood = stood
         track.emitted = [(window, row) for window, row in track.emitted if window.end > horizon or not window.complete]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oracle import NonDeterministic, Session, SlideByTuple, ThresholdFrame, Tumbling
+from oracle import LastN, NonDeterministic, Session, SlideByTuple, ThresholdFrame, Tumbling
 
 from tests.operator.rows import Asked, Named, Twins, event
 
@@ -63,4 +63,23 @@ def test_a_session_that_grows_over_an_event_it_refused() -> None:
     twins.process(flags((80, 0), ids=1)).advance(100)
     for i, ts in enumerate((94, 89, 84, 79, 76)):
         twins.process(flags((ts, 0), ids=2 + i)).advance(100)
+    twins.finish()
+
+
+def test_the_last_n_at_an_edge_that_a_late_event_makes_one_hold_none_that_was_refused() -> None:
+    # Before 8 there is only the event at -11; those at -1 make 0 an edge. The ones at -9 and -2 are too late for it.
+    twins = Twins([Asked("last", LastN(5, 8), ("list",)), Asked("q", Tumbling(100), ("list",))], allowed_lateness=5)
+    twins.process(flags((0, 0), (2, 0), (2, 0), (0, 0), (0, 0), (-11, 0))).advance(4)
+    twins.process(flags((-1, 0), (5, 0), (8, 0), (-1, 0), (-2, 0), (-9, 0), ids=6)).advance(9)
+    twins.finish()
+
+
+def test_what_is_too_late_for_the_last_n_is_so_for_good() -> None:
+    # The event at -24 makes -16 an edge, with all before it: a window that begins before the others. They had not
+    # waited for what comes before -38.
+    twins = Twins([Asked("last", LastN(5, 8), ("list",))], allowed_lateness=30)
+    twins.process(flags((-30, 0), (-61, 0))).advance(1)
+    twins.process(flags((-38, 0), (-8, 0), (-13, 0), (-14, 0), ids=2)).advance(6)
+    twins.process(flags((-24, 0), ids=6)).advance(11)
+    twins.process(flags((-40, 0), ids=7)).advance(16)
     twins.finish()

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from tests.spark.streams import MS, Asked, Files, Named, read_stream
+from tests.spark.streams import MS, Asked, Files, Named, read_files
 from windlass import agg
 from windlass.spark import idempotent_parquet, keep_history, session, shared_windows
 
@@ -121,11 +121,11 @@ def main(
     spark = session("faults", master=master, config={"spark.sql.shuffle.partitions": 2} | (config or {}))
     say("ready")
     made = Faults(str(here / "faults"), faults, few)
-    events = read_stream(spark, Files(here / "in"), DELAY)
-    if {"cut", "slow"} & set(faults):  # the schema says which column has the watermark
+    events = read_files(spark, Files(here / "in"))
+    if {"cut", "slow"} & set(faults):
         events = events.repartition(2, "id").mapInArrow(made.in_batches("cut", "slow"), events.schema)
     frame = shared_windows(
-        events,
+        events.withWatermark("ts", f"{DELAY} milliseconds"),
         [asked.for_windlass() for asked in queries(ships, made)],
         time="ts",
         key="k",

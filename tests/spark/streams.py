@@ -131,15 +131,15 @@ class Files:
             self.count += 1
 
 
-def watermarks(batches: Sequence[Sequence[Mapping[str, Any]]], delay: int) -> list[int | None]:
-    """The watermark of each micro-batch and of the last one, which has no data: the greatest time of those before less
-    the delay (milliseconds), in whole milliseconds."""
-    found: list[int | None] = [None]
+def marked(batches: Sequence[Rows], delay: int, behind: bool = False) -> list[tuple[Rows, int | None]]:
+    """Micro-batches and the watermark at the end of each: the greatest time so far less the delay (milliseconds), in
+    whole milliseconds. Spark's own is one micro-batch `behind`, and the last has no data."""
+    found: list[int | None] = [None] if behind else []
     greatest = -math.inf
     for batch in batches:
         greatest = max([greatest, *(row["ts"] for row in batch if row["ts"] is not None)])
         found.append(None if greatest == -math.inf else (int(greatest) // MS - delay) * MS)
-    return found
+    return list(zip([*batches, []] if behind else batches, found, strict=True))
 
 
 # --------------------------------------------------------------------------- queries
@@ -315,13 +315,14 @@ def expected(
     key: Sequence[str] = (),
     sequence: str | None = None,
     allowed_lateness: int = 0,
+    behind: bool = False,
 ) -> Expected:
     """What the oracle says: in each micro-batch the events come in, then its watermark."""
     stream = oracle.Stream(
         [a.for_oracle() for a in asked], key=key, sequence=sequence, allowed_lateness=allowed_lateness
     )
     out = Expected([], [], [], stream)
-    for batch, mark in zip([*batches, []], watermarks(batches, delay), strict=True):
+    for batch, mark in marked(batches, delay, behind):
         before = stream.came_late
         stream.process(batch)
         out.rows.append([] if mark is None else stream.advance(mark))
@@ -357,9 +358,13 @@ class Run:
         return pa.Table.from_struct_array(late.filter(late.is_valid()))
 
 
-def read_stream(spark: Any, files: Files, delay: int, schema: Any = None) -> Any:
+def read_files(spark: Any, files: Files, schema: Any = None) -> Any:
     reader = spark.readStream.schema(schema or spark.read.parquet(str(files.path)).schema)
-    return reader.option("maxFilesPerTrigger", 1).parquet(str(files.path)).withWatermark("ts", f"{delay} milliseconds")
+    return reader.option("maxFilesPerTrigger", 1).parquet(str(files.path))
+
+
+def read_stream(spark: Any, files: Files, delay: int, schema: Any = None) -> Any:
+    return read_files(spark, files, schema).withWatermark("ts", f"{delay} milliseconds")
 
 
 def run(
@@ -429,14 +434,14 @@ def stages(
     operators = {name: job.operator() for name in names}
     log: list[dict[int, bytes]] = []
     out = Run({}, {})
-    for n, (batch, mark) in enumerate(zip([*batches, []], watermarks(batches, delay), strict=True)):
+    for n, (batch, mark) in enumerate(marked(batches, delay)):
         if how := (restarts or {}).get(n):
             operators = {name: _restored(job, frame, how, operators[name], [s[name] for s in log]) for name in names}
         blocks: dict[int, list[bytes]] = {name: [] for name in names}
         for i in range(partitions):
             for made in cut(job, heartbeat=True)(table(batch[i::partitions]).to_batches(max_chunksize=17)):
-                [row] = made.to_pylist()
-                blocks[row["bucket"]] += [row["block"]] if row["block"] else []
+                for row in made.to_pylist():
+                    blocks[row["bucket"]] += [row["block"]] if row["block"] else []
         before = [operator.counters for operator in operators.values()]
         rows = [t for name in names for t in step(frame, operators[name], blocks[name], mark).rows]
         log.append({name: state.encode_step(blocks[name], mark) for name in names})

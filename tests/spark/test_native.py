@@ -5,13 +5,12 @@ Nothing is converted but the order of rows. Where the two differ by design, a te
 
 from __future__ import annotations
 
-import math
 from random import Random
 
 import pytest
 from pyspark.sql import functions as F
 
-from tests.spark.streams import BASE, MS, Files, assert_same_rows, events, read_stream, stream, to_the_end, watermarks
+from tests.spark.streams import BASE, MS, Files, assert_same_rows, events, read_stream, stream, to_the_end
 from windlass import Query, Session, Sliding, Tumbling, agg
 from windlass.spark import results_of, shared_windows
 
@@ -78,17 +77,6 @@ def off_the_millisecond(batches):
     return [[row | {"ts": row["ts"] // MS * MS + 1 + row["id"] % 3} for row in batch] for batch in batches]
 
 
-def far_from_open_sessions(batches, delay):
-    """The same stream without rows that are late, but not very: these may be near a session that is still open."""
-    in_force = [None, *watermarks(batches, delay)]  # when a micro-batch's rows come in, that of the one before
-    kept = []
-    for batch, mark in zip(batches, in_force, strict=False):
-        near, far = (-math.inf, -math.inf) if mark is None else (mark - 2 * MS, mark - 27 * MS)
-        kept.append([row for row in batch if row["ts"] > near or row["ts"] < far])
-        assert mark is None or any(row["ts"] < far for row in batch)
-    return kept
-
-
 @pytest.mark.parametrize("key", [(), ("k",), ("k", "j")], ids=str)
 def test_batch(spark, tmp_path, key):
     batches = stream(40 + len(key), batches=3, size=150)
@@ -135,15 +123,16 @@ def both(spark, files, tmp_path, name, delay, *key):
 
 @pytest.mark.parametrize("name", ["tumbling", "sliding", "session"])
 def test_append(spark, tmp_path, name):
-    """A stream with late rows: the same rows in the same micro-batches, so the same late rows were dropped."""
-    batches = stream(50, batches=4, size=60, disorder=8, late=0.2, how_late=120)
+    """The same rows, with the micro-batch that completes them; Spark has them in the next."""
+    batches = stream(50, batches=4, size=60, disorder=8, late=0)
     if name == "session":
-        batches = far_from_open_sessions(off_the_millisecond(batches), 10)
+        batches = off_the_millisecond(batches)
     files = Files(tmp_path / "in", batches)
     ours, theirs = both(spark, files, tmp_path, name, 10, "k")
-    assert ours.keys() == theirs.keys()
-    for n in theirs:
-        assert_same_rows(ours[n], theirs[n], f"micro-batch {n}")
+    assert (list(ours), list(theirs)) == (list(range(4)), list(range(5)))
+    for n in ours:
+        assert_same_rows(ours[n], theirs[n + 1], f"micro-batch {n}")
+    assert not theirs[0]
     counted = sum(row[1] for rows in theirs.values() for row in rows)
     assert counted and any(row[0] is None for rows in theirs.values() for row in rows)
 

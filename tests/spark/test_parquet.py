@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def test_a_stream_of_files(spark: SparkSession, tmp_path: Path) -> None:
     whole = events(400, 3)
     ordered = whole.take(pc.sort_indices(whole, sort_keys=[("ts", "ascending")]))
     for i in range(4):
-        pq.write_table(ordered.slice(100 * i, 100), source / "site=a" / f"{i}.parquet")
+        path = source / "site=a" / f"{i}.parquet"
+        pq.write_table(ordered.slice(100 * i, 100), path)
+        os.utime(path, (i, i))  # files come in the order of their age
     files = parquet_events(spark, str(source), streaming=True, maxFilesPerTrigger=2)
     with pytest.raises(errors.InvalidArgument, match="no watermark on 'ts'"):
         shared_windows(files, QUERIES, time="ts", key=["site", "k"])

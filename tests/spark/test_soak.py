@@ -35,7 +35,7 @@ def test_state_stays_flat(spark, tmp_path):
     ]
     batches = churning()
     got = run(spark, Files(tmp_path / "in", batches), queries, tmp_path / "checkpoint", delay=0, key="k", buckets=1)
-    assert len(got.figures) == BATCHES + 1
+    assert len(got.figures) == BATCHES
     figures = [got.figures[n] for n in sorted(got.figures) if got.figures[n]["events"] is not None]  # if any
     fed = sum(map(len, batches))
     assert sum(f["events"] for f in figures) == fed

@@ -1,7 +1,8 @@
-"""What Spark's watermark does at its edges, and what Windlass makes of it.
+"""What the watermark does at its edges.
 
-A micro-batch sees the watermark that the batches before it led to: process, then advance. So an event is judged by
-what was known before its batch, and windows that a batch completes come out with the next one. Spark does the same.
+A micro-batch moves it: process, then advance. So an event is judged by what was known before its batch, and windows
+come out with the batch that completes them. Spark's own is one batch behind, and goes where it alone knows how far all
+streams are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.spark.streams import (
 )
 from windlass import errors
 from windlass.spark import parquet_events, shared_windows
-from windlass.spark.greatest import without_watermark
+from windlass.spark.greatest import is_seen, without_watermark
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -47,12 +48,11 @@ def starts(got):
 
 
 def test_a_batch_is_judged_by_the_watermark_before_it(spark, tmp_path):
-    """The event at 6 comes in the batch after one at 30, which is the first to see a watermark of 30: it is in time.
-    The one at 7 is late."""
+    """The event at 5 comes in the same batch as one at 30: it is in time. The one at 6, in the next, is late."""
     batches = [at(1), at(30, 5), at(6, 45), at(7, 46)]
     got = run(spark, Files(tmp_path / "in", batches), COUNTED.for_windlass(), tmp_path / "c", delay=0, key="k")
-    assert starts(got) == [[], [], [0], [30], []]
-    assert [got.late(n)["events"].to_pylist() for n in range(5)] == [[], [], [], [1], []]
+    assert starts(got) == [[], [0], [30], []]
+    assert [got.late(n)["events"].to_pylist() for n in range(4)] == [[], [], [1], [1]]
     assert_like_the_oracle(got, [COUNTED], expected(batches, [COUNTED], delay=0, key=("k",)), ("k",))
 
 
@@ -65,16 +65,16 @@ def test_events_from_the_future(spark, tmp_path, reader):
     if reader == "workers":
         source = parquet_events(spark, str(files.path), streaming=True, maxFilesPerTrigger=1)
     query = COUNTED.for_windlass()
-    options = {"key": "k", "watermark": "0 seconds", "allowed_lateness": 10 * MS}
+    options = {"key": "k", "watermark": "0 seconds", "allowed_lateness": 20 * MS}
     got = run(spark, files, query, tmp_path / "c", delay=0, source=source, max_ahead="1 hour", **options)
-    assert starts(got) == [[], [0], [0], [0, 10], []]  # what came at 5 and 7 was still welcome
+    assert starts(got) == [[0], [], [0, 10], [0]]  # what came at 5 and 7 was still welcome
     late = got.late().to_pylist()
     assert [row["reason"] for row in late] == ["ahead: its time is more than 1 hour after the time at which it came"]
     assert late[0]["row"]["ts"] == datetime.datetime.fromtimestamp(FAR / 1e6, datetime.UTC)
     # Without the bound it is the last event there ever is.
     got = run(spark, files, query, tmp_path / "d", delay=0, source=source, **options)
-    assert starts(got)[2:] == [[0, 10, 20], []]
-    assert sum(got.late()["events"].to_pylist()) == 2
+    assert starts(got) == [[0], [10], [], []]
+    assert sum(got.late()["events"].to_pylist()) == 4
 
 
 def test_a_bound_comes_before_the_watermark(spark, tmp_path):
@@ -107,12 +107,33 @@ def test_a_union_of_streams(spark, tmp_path, policy):
         assert starts(got) == [[], [0], [10], [30]]
 
 
+def test_a_stream_that_spark_alone_knows_the_watermark_of(spark, tmp_path):
+    """Behind a stateful operator the times of rows do not tell it; Spark's comes one micro-batch later."""
+    batches = stream(112, batches=4, size=40, disorder=8, late=0)
+    asked = [Asked("w", Sliding(30 * MS, 10 * MS), ("sum", "events"))]
+    files = Files(tmp_path / "in", batches)
+    source = read_stream(spark, files, 10).dropDuplicatesWithinWatermark(["id"])
+    got = run(spark, files, asked[0].for_windlass(), tmp_path / "c", delay=10, key="k", source=source)
+    assert_like_the_oracle(got, asked, expected(batches, asked, delay=10, key=("k",), behind=True), ("k",))
+
+
+def test_rows_that_are_dropped_after_it_count_for_the_watermark(spark, tmp_path):
+    """Those that are left are seen at once, and Spark tells of the others one micro-batch later, or in one more."""
+    files = Files(tmp_path / "in", [at(1, 12), at(31), at(14), at(51)])
+    micros = "unix_micros(ts)"
+    source = read_stream(spark, files, 0).where(f"{micros} % {10 * MS} != {MS} OR {micros} < {BASE + 10 * MS}")
+    got = run(spark, files, COUNTED.for_windlass(), tmp_path / "c", delay=0, key="k", source=source)
+    assert starts(got) == [[0], [], [10], [], []]
+    marks = [figures["watermark"] for _, figures in sorted(got.figures.items())]
+    assert [mark and mark - BASE // MS for mark in marks] == [12, None, 31, None, 51]  # where something was said
+
+
 def test_microseconds_and_whole_milliseconds(spark, tmp_path):
-    """Spark's watermark is cut to milliseconds, so a window may wait for the next one, and is never early."""
+    """The watermark is cut to milliseconds, as Spark's is: a window may wait for the next one, and is never early."""
     batches = [[row | {"ts": row["ts"] + 999} for row in at(9)], at(10), at(11, 5)]
     got = run(spark, Files(tmp_path / "in", batches), COUNTED.for_windlass(), tmp_path / "c", delay=0, key="k")
     assert_like_the_oracle(got, [COUNTED], expected(batches, [COUNTED], delay=0, key=("k",)), ("k",))
-    assert starts(got)[:3] == [[], [], [0]]
+    assert starts(got) == [[], [0], []]
 
 
 def test_sessions_in_another_time_zone(spark, tmp_path):
@@ -129,8 +150,8 @@ def test_sessions_in_another_time_zone(spark, tmp_path):
 
 
 def test_before_1970(spark, tmp_path):
-    """Spark's watermark starts at 1970 and says nothing until it is past: older windows come out with the first
-    watermark there is. In a batch there is none of that."""
+    """The watermark starts at 1970, as Spark's does, and says nothing until it is past: older windows come out with the
+    first watermark there is. In a batch there is none of that."""
     old = [
         [row | {"ts": row["ts"] - BASE - 100 * MS} for row in at(1, 12)],
         [row | {"ts": row["ts"] - BASE} for row in at(25)],
@@ -138,7 +159,6 @@ def test_before_1970(spark, tmp_path):
     files = Files(tmp_path / "in", [*old, at(2)])
     got = run(spark, files, COUNTED.for_windlass(), tmp_path / "c", delay=0, key="k")
     assert [[row.start // MS for row in rows_of(got.tables[n], [COUNTED], ("k",))] for n in sorted(got.tables)] == [
-        [],
         [],
         [-100, -90],
         [20],
@@ -168,13 +188,17 @@ def test_a_watermark_that_is_missing(spark, tmp_path):
 
 
 def test_the_watermark_of_rows_is_made_where_they_are_cut(spark, tmp_path):
-    """Not by Spark, which would look at every row; unless something was done to the stream after it."""
+    """Not by Spark, which would look at every row; unless rows were dropped after it."""
     files = spark.readStream.schema("ts timestamp, k bigint, v double").parquet(str(tmp_path)).where("k > 0")
     marked = files.withWatermark("ts", "90 seconds")
-    rows, delay = without_watermark(marked, "ts")
-    assert rows.columns == marked.columns
-    assert "EventTimeWatermark" not in rows._jdf.queryExecution().analyzed().toString()
-    assert delay == "1 minutes 30 seconds"
-    for other in (marked.where("v > 0"), files):
-        assert without_watermark(other, "ts") == (other, None)
-    assert without_watermark(marked, "at") == (marked, None)
+    for seen in (marked, marked.selectExpr("v * 2 AS v", "ts AS at").select("at", "v"), marked.alias("a")):
+        rows, delay = without_watermark(seen)
+        assert rows.columns == seen.columns
+        assert "EventTimeWatermark" not in rows._jdf.queryExecution().analyzed().toString()
+        assert delay == "1 minutes 30 seconds"
+        assert is_seen(seen)
+    filtered = marked.where("v > 0")
+    assert is_seen(filtered)
+    for other in (filtered, files, marked.union(marked), marked.dropDuplicatesWithinWatermark(["k"])):
+        assert without_watermark(other) == (other, None)
+        assert other is filtered or not is_seen(other)

@@ -26,6 +26,7 @@ DELAY = "spark.watermarkDelayMs"  # what marks a column as the event time of a s
 
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _STATEFUL = "TransformWithState"  # what a shared_windows is in Spark's plans
+WATERMARK = "EventTimeWatermark"
 
 
 def event_time(results: DataFrame, name: str, note: Mapping[str, Any], time: str, taken: Sequence[str]) -> Column:
@@ -50,7 +51,7 @@ def event_time(results: DataFrame, name: str, note: Mapping[str, Any], time: str
 
 def holds_windows(events: DataFrame) -> bool:
     """Whether they come out of a shared_windows."""
-    return is_classic(events.sparkSession) and _has(plan_of(events), _STATEFUL)
+    return is_classic(events.sparkSession) and has(plan_of(events), _STATEFUL)
 
 
 def refuse_two_watermarks(events: DataFrame) -> None:
@@ -60,7 +61,7 @@ def refuse_two_watermarks(events: DataFrame) -> None:
     pending = [plan_of(events)]
     while pending:
         node = pending.pop()
-        if node.nodeName() == "EventTimeWatermark" and _has(node, _STATEFUL):
+        if node.nodeName() == WATERMARK and any(has(child, WATERMARK) for child in _children(node)):
             raise InvalidArgument(
                 "there are two watermarks, one on the events and one on windows of them. Spark goes by the smaller, "
                 "and that on the windows waits for windows, which wait for it: nothing would ever come out. Windows "
@@ -78,5 +79,6 @@ def _children(node: Any) -> list[Any]:
     return [children.apply(i) for i in range(children.size())]
 
 
-def _has(node: Any, name: str) -> bool:
-    return str(node.nodeName()).startswith(name) or any(_has(child, name) for child in _children(node))
+def has(node: Any, name: str) -> bool:
+    """Whether a plan has such a node."""
+    return str(node.nodeName()).startswith(name) or any(has(child, name) for child in _children(node))

@@ -9,7 +9,7 @@ and its number there, so events that have the same time keep their order whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,10 @@ _ROWS = 1 << 20  # events in a block, at most
 _SLICES = 1 << 16  # slices in a block, about: few enough for the cache of whoever merges them
 _NOTHING = b""
 
+Cutter = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-def cut(job: Job, heartbeat: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+
+def cut(job: Job, heartbeat: bool) -> Cutter:
     """A function for `mapInArrow`.
 
     `heartbeat`: the first partition sends a block, if only an empty one, to every bucket. So all of them are there from
@@ -40,28 +42,32 @@ def cut(job: Job, heartbeat: bool) -> Callable[[Iterable[pa.RecordBatch]], Itera
 
 def rows_of(
     job: Job, found: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, bytes]]], heartbeat: bool
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> Cutter:
     """A function for `mapInArrow`, from one that makes the blocks of a partition, with their buckets."""
 
     def rows_of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         silent = set(range(job.buckets)) if heartbeat and partition == 0 else set()
-        number = 0
         for number, (bucket, block) in enumerate(found(batches)):
             silent.discard(bucket)
-            yield _row(labels(job.buckets)[bucket], partition, number, block)
-        for bucket in sorted(silent):
-            yield _row(labels(job.buckets)[bucket], partition, number, _NOTHING)
+            yield _rows([labels(job.buckets)[bucket]], partition, number, block)
+        if silent:
+            yield _rows([labels(job.buckets)[bucket] for bucket in sorted(silent)], partition, 0, _NOTHING)
 
     return rows_of_partition
 
 
-def _row(label: int, partition: int, number: int, block: bytes) -> pa.RecordBatch:
-    columns = [pa.array([v], pa.int32()) for v in (label, partition, number)]
-    return pa.RecordBatch.from_arrays(
-        [*columns, pa.array([block], pa.binary())], ["bucket", "partition", "number", "block"]
-    )
+def rows_without_blocks(buckets: int) -> pa.RecordBatch:
+    """A row for each bucket."""
+    return _rows(labels(buckets), 0, 0, _NOTHING)
+
+
+def _rows(chosen: Sequence[int], partition: int, number: int, block: bytes) -> pa.RecordBatch:
+    columns = [pa.array(chosen, pa.int32())]
+    columns += [pa.repeat(pa.scalar(value, pa.int32()), len(chosen)) for value in (partition, number)]
+    columns.append(pa.array([block] * len(chosen), pa.binary()))
+    return pa.RecordBatch.from_arrays(columns, ["bucket", "partition", "number", "block"])
 
 
 def _blocks(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,8 +21,6 @@ from windlass.spark.frame import Frame
 from windlass.spark.job import Job
 from windlass.spark.state import decode_step
 
-Reached = Callable[[Sequence[bytes]], bool]
-
 _NO_TIME = "its time is null"
 
 
@@ -35,16 +33,10 @@ class Step:
     results: Results | None = None  # all of them, also what goes to the history
 
 
-def step(
-    frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None, reached: Reached | None = None
-) -> Step:
-    """Take blocks, then advance to the watermark (microseconds; None: there is none yet).
-
-    `reached(rest)` is called when the operator has come to the watermark, and of the blocks only `rest` is still to be
-    taken: a step with these leads from there to the same state. If it says yes, they wait, to be taken with those of
-    the next step: all of them lie beyond the watermark, so the rows are the same."""
+def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None) -> Step:
+    """Take blocks, then advance to the watermark (microseconds; None: there is none yet)."""
     refused: list[pa.Table] = []
-    results = list(_taken(frame, operator, blocks, LONG_AGO if watermark is None else watermark, refused, reached))
+    results = list(_taken(frame, operator, blocks, LONG_AGO if watermark is None else watermark, refused))
     if watermark is not None:
         results.append(operator.advance(watermark))
     rows = [*refused, *map(frame.of_results, results)]
@@ -53,25 +45,14 @@ def step(
 
 
 def _taken(
-    frame: Frame,
-    operator: Operator,
-    blocks: Iterable[bytes],
-    upto: int,
-    refused: list[pa.Table],
-    reached: Reached | None = None,
+    frame: Frame, operator: Operator, blocks: Iterable[bytes], upto: int, refused: list[pa.Table]
 ) -> Iterator[Results]:
     """Take blocks by their first times. Nothing that is still to come is older than the next of them, so before it is
     taken the watermark moves to there, if not beyond `upto`: windows leave as they complete, and the slices at work
     stay few enough for the cache. The rows are those of one advance at the end."""
-    given = _in_time(frame, blocks)
-    for i, (first, kind, table, _) in enumerate(given):
-        if first != LONG_AGO:
-            if min(first - 1, upto) > _watermark(operator):
-                yield operator.advance(min(first - 1, upto))
-            if reached is not None and first > upto:
-                if reached([block for *_, block in given[i:]]):
-                    return
-                reached = None
+    for first, kind, table in _in_time(frame, blocks):
+        if first != LONG_AGO and min(first - 1, upto) > _watermark(operator):
+            yield operator.advance(min(first - 1, upto))
         if kind == SLICES:
             operator.process_slices(table)
         elif kind == EVENTS:
@@ -85,25 +66,18 @@ def _watermark(operator: Operator) -> int:
     return LONG_AGO if operator.watermark is None else operator.watermark
 
 
-def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.Table, bytes]]:
+def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.Table]]:
     """Blocks by their first times, opened; or as they came, where the order of events matters, and where keys end that
     have had none for a while: of a batch, they have all."""
-    given = [(*unpacked(block), block) for block in blocks if len(block)]  # an empty one says that there is nothing
+    given = [unpacked(block) for block in blocks if len(block)]  # an empty one says that there is nothing
     if frame.job.ships_events is not None or frame.job.key_ttl is not None:
-        return [(LONG_AGO, *block) for block in given]
+        return [(LONG_AGO, *opened) for opened in given]
     place = len(frame.job.key)
 
     def first(kind: str, table: pa.Table) -> int:
         return int(pc.min(table.column(place)).as_py()) if kind == SLICES else LONG_AGO
 
-    return sorted(((first(*opened), *opened, block) for *opened, block in given), key=lambda block: block[0])
-
-
-def counted_in(frame: Frame, blocks: Iterable[bytes]) -> tuple[int, int]:
-    """How many events there are in blocks of slices, and how many slices."""
-    tables = [unpacked(block)[1] for block in blocks]
-    place = len(frame.job.key) + 2
-    return sum(pc.sum(table.column(place)).as_py() for table in tables), sum(table.num_rows for table in tables)
+    return sorted(((first(*opened), *opened) for opened in given), key=lambda opened: opened[0])
 
 
 def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Operator:
@@ -117,9 +91,9 @@ def restored(frame: Frame, snapshot: bytes | None, log: Iterable[bytes]) -> Oper
 
 
 def change(job: Job, operator: Operator, milliseconds: int) -> None:
-    """Let an operator that was restored go on with the queries of a job; `milliseconds` is Spark's watermark.
+    """Let an operator that was restored go on with the queries of a job; `milliseconds` is the watermark so far.
 
-    A query that is new starts after the greatest event time, of all buckets: that is what Spark's watermark comes from.
+    A query that is new starts after the greatest event time, of all buckets: that is what the watermark comes from.
     """
     since = (milliseconds + 1 + job.delay) * 1000 if milliseconds > 0 else LONG_AGO
     operator.change_queries(job.all_queries, since)

@@ -16,7 +16,7 @@ files lack. Refused: tables whose files are not all there is to know (Delta, Ice
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -33,9 +33,9 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.spark import ahead
-from windlass.spark.cut import cut
+from windlass.spark.cut import CUT_SCHEMA, Cutter, cut
 from windlass.spark.footer import schema_of
-from windlass.spark.greatest import GREATEST, SCHEMA, watermarked, with_greatest
+from windlass.spark.greatest import SCHEMA, with_greatest
 from windlass.spark.job import Job
 
 __all__ = ["ParquetEvents", "parquet_events"]
@@ -152,11 +152,11 @@ class ParquetEvents:
         if job.max_ahead is not None:
             chosen = chosen.withColumn(_NOW, F.current_timestamp())
         reading = _Reading(arrow_schema(self, self.columns), tuple(partitioned), self.where, listed)
-        read = _read_and_cut(job, reading, heartbeat=self.isStreaming or job.history is not None)
-        blocks = chosen.mapInArrow(read, SCHEMA)
-        if self.watermark is None or not self.isStreaming:
-            return blocks.drop(GREATEST)
-        return watermarked(blocks, self.watermark[1])
+        cut_events = cut(job, heartbeat=self.isStreaming or job.history is not None)
+        if not self.isStreaming:
+            return chosen.mapInArrow(_read_and_cut(job, reading, cut_events), CUT_SCHEMA)
+        cut_events = with_greatest(cut_events, job.schema.get_field_index(job.time), job.buckets)
+        return chosen.mapInArrow(_read_and_cut(job, reading, cut_events), SCHEMA)
 
     def _files(self) -> DataFrame:
         """A row a file: its path, and the values of the partition columns."""
@@ -206,11 +206,8 @@ class _Reading:
         return f"{scheme}:{quote(path)}"
 
 
-def _read_and_cut(
-    job: Job, read: _Reading, heartbeat: bool
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _read_and_cut(job: Job, read: _Reading, cut_events: Cutter) -> Cutter:
     """A function for `mapInArrow` over rows that are files."""
-    cut_rows = with_greatest(cut(job, heartbeat), job.schema.get_field_index(job.time))
 
     def read_and_cut(files: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def events() -> Iterator[pa.RecordBatch]:
@@ -221,7 +218,7 @@ def _read_and_cut(
                             part = ahead.marked_batch(part, job.time, _limit(file[_NOW], job.max_ahead))
                         yield part
 
-        yield from cut_rows(events())
+        yield from cut_events(events())
 
     return read_and_cut
 

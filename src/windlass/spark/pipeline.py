@@ -21,14 +21,14 @@ from windlass.operator.query import Query
 from windlass.spark import state
 from windlass.spark.ahead import AHEAD
 from windlass.spark.asked import job_of, with_watermark
-from windlass.spark.blocks import unpacked
 from windlass.spark.buckets import labels
 from windlass.spark.by_spark import Cut, choose, cut_by_spark
 from windlass.spark.cut import CUT_SCHEMA
 from windlass.spark.cut import cut as cut_events
 from windlass.spark.frame import Frame, batches
 from windlass.spark.greatest import SCHEMA as GREATEST_SCHEMA
-from windlass.spark.greatest import watermarked, with_greatest, without_watermark
+from windlass.spark.greatest import is_seen, watermarked, with_greatest, without_watermark
+from windlass.spark.handover import pick_up
 from windlass.spark.history import KeepHistory
 from windlass.spark.job import Late
 from windlass.spark.merge import finish, restored
@@ -105,25 +105,29 @@ def shared_windows(
     if job.keeper is not None:
         job.keeper.create()
     frame = Frame(job)  # also finds whatever is wrong with types
+    delay: str | None = None  # if we make the watermark
     if isinstance(events, ParquetEvents):
-        blocks = events.blocks(job)
+        blocks, delay = events.blocks(job), events.watermark[1] if events.watermark is not None else None
     elif choose(events, job, cut).by_spark:
         blocks = cut_by_spark(events, job, heartbeat=job.history is not None)
     else:
         names = job.schema.names if max_ahead is None else [*job.schema.names, AHEAD]
-        rows, delay = without_watermark(events, time)
+        rows, delay = without_watermark(events)
         needed = rows.select(*(F.col(quoted(n)).alias(str(i)) for i, n in enumerate(names)))
         cut_rows = cut_events(job, heartbeat=events.isStreaming or job.history is not None)
-        if delay is None:
-            blocks = needed.mapInArrow(cut_rows, CUT_SCHEMA)
+        if is_seen(events):
+            blocks = needed.mapInArrow(with_greatest(cut_rows, names.index(time), job.buckets), GREATEST_SCHEMA)
         else:
-            blocks = watermarked(needed.mapInArrow(with_greatest(cut_rows, names.index(time)), GREATEST_SCHEMA), delay)
+            blocks = needed.mapInArrow(cut_rows, CUT_SCHEMA)
     if not events.isStreaming:
         return frame.spread(blocks.groupBy("bucket").applyInArrow(_finished(frame), frame.narrow))
-    outcome = blocks.groupBy("bucket").transformWithState(processor(frame), OUTPUT_SCHEMA, "Append", "EventTime")
+    merged = processor(frame, timed=delay is None)
+    mode = "EventTime" if delay is None else "None"
+    outcome = blocks.groupBy("bucket").transformWithState(merged, OUTPUT_SCHEMA, "Append", mode)
     figures = [F.expr(f"sum({figure}) AS {figure}") for figure in FIGURES]
     observed = outcome.observe(name, *figures, F.expr("max(watermark) AS watermark"))
-    return frame.spread(observed.select("payload").mapInArrow(_opened, frame.narrow))
+    known = observed if delay is None else watermarked(observed, delay)
+    return frame.spread(known.mapInArrow(_opened, frame.narrow))
 
 
 def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query], **options: Any) -> str:
@@ -231,9 +235,7 @@ def _finished(frame: Frame) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     return finish_bucket
 
 
-def _opened(payloads: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Payloads back into rows."""
-    for batch in payloads:
-        for payload in batch.column(0):
-            if payload.as_buffer().size:
-                yield from batches(unpacked(payload.as_buffer())[1])
+def _opened(outcome: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows that buckets have left."""
+    for batch in outcome:
+        yield from pick_up(batch.column(0).drop_null().to_pylist())

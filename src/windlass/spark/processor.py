@@ -1,7 +1,8 @@
-"""The second stage in a stream: Spark hands over a bucket's blocks and the watermark, and keeps its state.
+"""The second stage in a stream: Spark hands over a bucket's blocks, and keeps its state.
 
-All buckets are called for every watermark: by a block from the first partition (see `cut`), or, in a batch without
-data, by a timer one millisecond after the last watermark. So quiet keys emit in time, and all keys see the same
+All buckets are called for every watermark. Where partitions tell what it is made of (see `greatest`), by the row in
+which they do. Else it is Spark's: they are called by a block from the first partition (see `cut`), or, in a batch
+without data, by a timer one millisecond after the last watermark. So quiet keys emit in time, and all keys see the same
 watermarks, however many buckets there are.
 """
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from windlass.spark.bucket import Bucket
     from windlass.spark.frame import Frame
 
-# What goes on to the driver: result rows as blocks, and figures about the bucket for `observe`.
+# What comes out of a bucket: which file its rows are in, figures about it for `observe`, and what Spark's watermark is
+# made of.
 FIGURES = ("events", "late", "expired", "rows", "slices", "tuples", "keys", "open_windows", "state_bytes")
-OUTPUT_SCHEMA = "payload binary, " + ", ".join(f"{name} bigint" for name in FIGURES) + ", watermark bigint"
+OUTPUT_SCHEMA = f"rows_in string, {' bigint, '.join((*FIGURES, 'watermark'))} bigint, greatest timestamp"
 
 _HEAD = (
     StructType()
@@ -42,8 +44,8 @@ _HEAD = (
 _LOG = StructType().add("entry", "binary")
 
 
-def processor(frame: Frame) -> StatefulProcessor:
-    """What Spark calls for each bucket.
+def processor(frame: Frame, timed: bool = True) -> StatefulProcessor:
+    """What Spark calls for each bucket; `timed`: Spark has a watermark, too.
 
     Whenever a query starts, Spark starts a Python process only to ask which state there will be. To load Windlass takes
     longer than all else there, so what is sent is a class that travels by value and loads it when rows come. Types go
@@ -61,7 +63,9 @@ def processor(frame: Frame) -> StatefulProcessor:
         def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
             ordered = sorted(rows, key=lambda row: (row.partition, row.number))
             blocks = [row.block for row in ordered if row.block]
-            yield from self._bucket(key).step(blocks, timerValues.getCurrentWatermarkInMs())
+            told = [row.greatest for row in ordered if getattr(row, "greatest", None) is not None]
+            greatest = max(told, default=None)
+            yield from self._bucket(key).step(blocks, timerValues.getCurrentWatermarkInMs(), greatest)
 
         def handleExpiredTimer(
             self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
@@ -74,6 +78,6 @@ def processor(frame: Frame) -> StatefulProcessor:
         def _bucket(self, key: Any) -> Bucket:
             from windlass.spark.bucket import Bucket, frame_of
 
-            return Bucket(frame_of(packed), int(key[0]), self.handle, self.head, self.log)
+            return Bucket(frame_of(packed), int(key[0]), self.handle if timed else None, self.head, self.log)
 
     return Processor()

@@ -39,7 +39,6 @@ _KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
 _LONG = 1 << 20  # bytes of log and snapshot
 _SLICE, _TUPLE, _REST = 72, 160, 1 << 15  # bytes in a snapshot, about
-_LENGTH = struct.Struct("<Q")
 _OUTGROWN = 4  # times a snapshot that its log may be: taking steps again is faster than writing snapshots
 
 
@@ -124,10 +123,10 @@ def is_long(log: int, snapshot: int) -> bool:
     return log + snapshot > _LONG
 
 
-def snapshot_bytes(operator: Operator, waiting: int = 0) -> int:
-    """How long a snapshot would be, about, with so many slices more."""
+def snapshot_bytes(operator: Operator) -> int:
+    """How long a snapshot would be, about."""
     counted = operator.counters
-    return (counted["slices"] + waiting) * _SLICE + counted["tuples"] * _TUPLE + _REST
+    return counted["slices"] * _SLICE + counted["tuples"] * _TUPLE + _REST
 
 
 def _digest(data: bytes) -> bytes:
@@ -139,15 +138,15 @@ class Kept(Generic[T]):
     new token. Those that were not used for longest go.
 
     Spark gives a bucket to whichever worker is free. For the others of an executor, a worker leaves on a shelf, a
-    directory that they share, what it takes to have an operator again, by token, too: a snapshot and a step. What is
-    not there, or damaged, Spark's state has.
+    directory that they share, a snapshot of the operator, by token, too. What is not there, or damaged, Spark's state
+    has.
     """
 
     def __init__(self, shelf: Callable[[], Path | None] = lambda: None) -> None:
         self._operators: OrderedDict[Hashable, tuple[bytes, T]] = OrderedDict()
         self._shelf = shelf
 
-    def take(self, bucket: Hashable, token: bytes, again: Callable[[bytes, bytes], T] | None = None) -> T | None:
+    def take(self, bucket: Hashable, token: bytes, again: Callable[[bytes], T] | None = None) -> T | None:
         """The operator of a bucket in this state; from what is on the shelf, made `again`."""
         found = self._operators.pop(bucket, None)
         shelf = self._shelf()
@@ -156,10 +155,8 @@ class Kept(Generic[T]):
             if found is not None and found[0] == token:
                 return found[1]
             if place is not None and again is not None:
-                data = place.read_bytes()
-                (length,) = _LENGTH.unpack_from(data)
-                return again(data[_LENGTH.size : _LENGTH.size + length], data[_LENGTH.size + length :])
-        except (OSError, WindlassError, struct.error):
+                return again(place.read_bytes())
+        except (OSError, WindlassError):
             pass
         finally:
             if place is not None:
@@ -167,7 +164,7 @@ class Kept(Generic[T]):
                     place.unlink()
         return None
 
-    def put(self, bucket: Hashable, token: bytes, operator: T, left: tuple[bytes, bytes] | None = None) -> None:
+    def put(self, bucket: Hashable, token: bytes, operator: T, left: bytes | None = None) -> None:
         self._operators[bucket] = token, operator
         while len(self._operators) > _KEPT:
             self._operators.popitem(last=False)
@@ -175,8 +172,7 @@ class Kept(Generic[T]):
             staged = shelf / f"{token.hex()}.{os.getpid()}"
             try:
                 shelf.mkdir(mode=0o700, exist_ok=True)
-                with staged.open("wb") as file:
-                    file.writelines((_LENGTH.pack(len(left[0])), *left))
+                staged.write_bytes(left)
                 staged.rename(shelf / token.hex())
             except OSError:  # of a full disk, say; there is the state
                 with suppress(OSError):

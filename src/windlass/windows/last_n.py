@@ -39,6 +39,10 @@ class LastN(Window):
         object.__setattr__(self, "n", number("the n of LastN", self.n))
         object.__setattr__(self, "every", extent("the every of LastN", self.every))
 
+    @property
+    def looks_back(self) -> bool:
+        return True  # at an edge that a late event makes one
+
     def bind(self, unit: str | None) -> LastEvents:
         return LastEvents(self.n, in_unit(f"the every of {self}", self.every, unit))
 

@@ -1,0 +1,48 @@
+"""Rows that a bucket leaves for the worker that hands them to Spark."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark import SparkFiles
+
+from windlass.errors import WindlassError
+from windlass.spark.handover import leave, pick_up
+
+
+@pytest.fixture
+def executor(tmp_path, monkeypatch):
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path))
+    return tmp_path / "windlass-rows"
+
+
+def numbers(count):
+    return pa.table({"n": np.arange(count)})
+
+
+def test_what_was_left_is_picked_up_once_in_order(executor):
+    names = [leave([numbers(200_000), numbers(3)]), leave([numbers(2)])]
+    assert sorted(names) == sorted(path.name for path in executor.iterdir())
+    found = pa.Table.from_batches(list(pick_up(names)))
+    assert found["n"].to_pylist() == [*range(200_000), *range(3), *range(2)]
+    assert not list(executor.iterdir())
+    with pytest.raises(OSError, match=names[0]):
+        next(pick_up(names[:1]))
+
+
+def test_who_stops_half_way_leaves_nothing_behind(executor):
+    rows = pick_up([leave([numbers(200_000)]), leave([numbers(2)])])
+    assert next(rows).num_rows == 1 << 16
+    rows.close()
+    assert not list(executor.iterdir())
+
+
+def test_others_cannot_read_it(executor):
+    leave([numbers(1)])
+    assert executor.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_cannot_be_left(executor):
+    executor.write_text("not a directory")
+    with pytest.raises(WindlassError, match=r"cannot be left in .*spark.local.dir has room"):
+        leave([numbers(1)])
+    assert list(executor.parent.iterdir()) == [executor]
