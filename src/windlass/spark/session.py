@@ -37,7 +37,7 @@ _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 # Spark's other settings stay as they are. Switching off whole-stage code generation, adaptive execution or checksums of
 # checkpoint files was tried, and showed no gain beyond the noise of a busy machine (a fifth of a micro-batch). Batches
-# without data have to be run, as windows become due in them.
+# without data have to be run: where the watermark is Spark's, windows become due in them.
 _SETTINGS = {
     # Keyed state of one's own (transformWithState) exists on this provider only.
     PROVIDER: ROCKSDB,
