@@ -140,7 +140,8 @@ def write(results: DataFrame, name: str) -> StreamingQuery:
 
 
 def watermark_of(query: StreamingQuery) -> datetime:
-    return datetime.fromisoformat(query.recentProgress[-1].eventTime["watermark"])
+    """How far it has come: what the last micro-batch led to."""
+    return datetime.fromtimestamp(query.recentProgress[-1].observedMetrics["windlass"].watermark / 1000, UTC)
 
 
 # ------------------------------------------------------------------ results

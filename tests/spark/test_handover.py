@@ -1,5 +1,7 @@
 """Rows that a bucket leaves for the worker that hands them to Spark."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -34,6 +36,13 @@ def test_who_stops_half_way_leaves_nothing_behind(executor):
     assert next(rows).num_rows == 1 << 16
     rows.close()
     assert not list(executor.iterdir())
+
+
+def test_what_nobody_picked_up_goes_after_a_while(executor):
+    killed, running = leave([numbers(1)]), leave([numbers(2)])
+    os.utime(executor / killed, (0, 0))
+    name = leave([numbers(3)])
+    assert {path.name for path in executor.iterdir()} == {running, name}
 
 
 def test_others_cannot_read_it(executor):

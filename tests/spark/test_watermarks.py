@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from oracle import Sliding, Tumbling
 
+import windlass
 from tests.spark.streams import (
     BASE,
     MS,
@@ -27,7 +28,7 @@ from tests.spark.streams import (
     table,
 )
 from windlass import errors
-from windlass.spark import parquet_events, shared_windows
+from windlass.spark import explain, parquet_events, shared_windows
 from windlass.spark.greatest import is_seen, without_watermark
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -202,3 +203,6 @@ def test_the_watermark_of_rows_is_made_where_they_are_cut(spark, tmp_path):
     for other in (filtered, files, marked.union(marked), marked.dropDuplicatesWithinWatermark(["k"])):
         assert without_watermark(other) == (other, None)
         assert other is filtered or not is_seen(other)
+    told = {"with the micro-batch": marked, "rows are dropped": filtered, "one micro-batch after": marked.union(marked)}
+    for words, stream_ in told.items():
+        assert words in explain(stream_, windlass.Query("n", windlass.Tumbling("1s"), windlass.agg.count()), time="ts")

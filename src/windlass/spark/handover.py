@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import time
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pyspark import SparkFiles
 from windlass.errors import WindlassError
 
 _ROWS = 1 << 16  # of a record batch
+_OLD = 3600  # seconds, after which nobody comes any more: a file is picked up as soon as its bucket is done
 
 
 def directory(name: str) -> Path | None:
@@ -34,6 +36,7 @@ def leave(tables: Sequence[pa.Table]) -> str:
     path = _place(uuid4().hex)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
+        _clear(path.parent)
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, tables[0].schema) as stream:
             for table in tables:
                 stream.write_table(table, max_chunksize=_ROWS)
@@ -56,6 +59,14 @@ def pick_up(names: Iterable[str]) -> Iterator[pa.RecordBatch]:
         path.unlink()
     for file in found:
         yield from pa.ipc.open_stream(file)
+
+
+def _clear(place: Path) -> None:
+    """Delete what tasks that were killed have left."""
+    for path in place.iterdir():
+        with suppress(OSError):  # another worker may be faster
+            if path.stat().st_mtime < time() - _OLD:
+                path.unlink()
 
 
 def _place(name: str) -> Path:

@@ -152,7 +152,18 @@ def explain(events: DataFrame | ParquetEvents, queries: Query | Iterable[Query],
         f"  state      {job.buckets} bucket{'s' if job.buckets > 1 else ''}"
         + (", each a snapshot and a log of steps in RocksDB" if events.isStreaming else ", for the time of the job"),
     ]
+    if events.isStreaming:
+        lines.append(f"  watermark  {_whose_watermark(events)}")
     return "\n".join([job.operator().explain(), *lines])
+
+
+def _whose_watermark(events: DataFrame | ParquetEvents) -> str:
+    """Where the watermark of a stream comes from."""
+    if not isinstance(events, ParquetEvents) and not is_seen(events):
+        return "Spark's: windows come out one micro-batch after the one that completes them"
+    if not isinstance(events, ParquetEvents) and without_watermark(events)[1] is None:
+        return "by the events, and by Spark's, as rows are dropped after withWatermark"
+    return "by the events: windows come out with the micro-batch that completes them"
 
 
 def remaining_windows(
