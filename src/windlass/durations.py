@@ -16,6 +16,7 @@ from __future__ import annotations
 import datetime
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -149,6 +150,7 @@ def _whole(nanoseconds: Fraction, scale: int, duration: object, unit: str) -> in
     return count.numerator
 
 
+@lru_cache(maxsize=1024)
 def _of_text(text: str) -> Fraction:
     body = text.strip()
     if body[:8].lower() == "interval" and (len(body) == 8 or body[8].isspace()):

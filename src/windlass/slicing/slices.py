@@ -142,9 +142,18 @@ def position(values: Any, lo: Any, hi: Any, value: Any) -> Any:
     return lo
 
 
+_NEAR = 2
+
+
 def position_on(values: Any, lo: Any, hi: Any, value: Any) -> Any:
-    """As `position`, but look first where the value would be if they were spread evenly, then around there in steps
-    that double. Busy streams are spread evenly enough for a few steps, and any others still take O(log n)."""
+    """As `position`, but look first at the next few values, then where the value would be if they were spread evenly,
+    and around there in steps that double. Busy streams are spread evenly enough for a few steps, and any others still
+    take O(log n)."""
+    near = min(hi, lo + _NEAR)
+    while lo < near:
+        if values[unsigned(lo)] >= value:
+            return lo
+        lo += 1
     if hi - lo < 16:
         return position(values, lo, hi, value)
     low, high = values[unsigned(lo)], values[unsigned(hi - 1)]

@@ -24,16 +24,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from windlass.aggregates.values import to_arrow
 from windlass.operator.results import Results
 from windlass.spark.job import Job
+from windlass.spark.quoting import quoted, text
 
 LATE = "late"
-NOTE = "windlass"  # metadata of a query's column: the measure of its windows, and what `results_of` has to know
+NOTE = "windlass"  # metadata of the column `query`: of each of them, what `results_of` has to know
 _NO_QUERY = -1
 
 
@@ -68,9 +68,12 @@ class Frame:
         late = pa.struct([*fields, ("row", pa.struct(list(job.schema)))])
         layout = [*(results.field(name) for name in names), pa.field(LATE, late)]
         schema = from_arrow_schema(pa.schema([pa.field(f.name, _known_to_spark(f.type)) for f in layout]))
-        for query in job.queries:
-            note = {"measure": query.window.measure, "final": not job.allowed_lateness}
-            schema[query.name].metadata = {NOTE: note | {"closed": query.window.is_session}}
+        final = not job.allowed_lateness
+        notes = {
+            query.name: {"measure": query.window.measure, "final": final, "closed": query.window.is_session}
+            for query in job.queries
+        }
+        schema["query"].metadata = {NOTE: notes}
         return schema
 
     @cached_property
@@ -104,9 +107,10 @@ class Frame:
 
     @cached_property
     def _plain(self) -> list[StructField]:
-        """Columns of windows that are the same narrow and mixed, by place: a key may have any name."""
+        """Columns of windows that are the same narrow and mixed, but for keys, which may have any name."""
         keys = [StructField(name, self.mixed[i].dataType) for i, name in enumerate(self._keys)]
-        return [*keys, *(self.mixed[name] for name in ("window", "low", "high", "revision", "retraction"))]
+        bounds = [] if all(query.on_time for query in self.job.queries) else ["low", "high"]
+        return [*keys, *(self.mixed[name] for name in ("window", *bounds, "revision", "retraction"))]
 
     @property
     def _keys(self) -> list[str]:
@@ -192,17 +196,21 @@ class Frame:
         """Narrow rows as the mixed frame."""
         if not self._is_narrow:
             return rows
-        columns = [F.col(plain.name) for plain in self._plain]
-        columns.insert(len(self.job.key), F.get(F.lit(self.queries), F.col("number")))
+        travelled = {plain.name for plain in self._plain}
+        columns = dict(zip(self.job.key, self._keys, strict=True))
+        columns["query"] = f"get(array({', '.join(map(text, self.queries))}), number)"
+        for name in ("window", "low", "high", "revision", "retraction"):
+            columns[name] = name if name in travelled else f"CAST(NULL AS {self.mixed[name].dataType.simpleString()})"
         for i, name in enumerate(self.queries):
-            answer = f"get({LATE}, 0).query_{i}" if self.job.ships_events is None else "null"
-            columns.append(F.expr(f"if(number = {i}, shape_{self._shape[name]}, {answer})"))
+            answer = f"get({LATE}, 0).query_{i}" if self.job.ships_events is None else "NULL"
+            columns[name] = f"if(number = {i}, shape_{self._shape[name]}, {answer})"
         # Spark makes one method of all these columns, which from about twenty-five queries on is too large for Java to
         # compile, and then many times slower; but many small ones if there is a function that it has to interpret. So
         # here is one, which does nothing to a single element.
-        columns.append(F.expr(f"get(array_sort({LATE}, (one, other) -> 0), 0).shown"))
-        named = zip(columns, self.mixed, strict=True)
-        return rows.select(*(column.alias(f.name, metadata=f.metadata) for column, f in named))
+        columns[LATE] = f"get(array_sort({LATE}, (one, other) -> 0), 0).shown"
+        # As text: a column that is made call by call takes a dozen of them, each a journey to the JVM.
+        mixed = rows.selectExpr(*(f"{column} AS {quoted(name)}" for name, column in columns.items()))
+        return mixed.withMetadata("query", self.mixed["query"].metadata)
 
 
 # --------------------------------------------------------------------------- types

@@ -24,7 +24,7 @@ def results_of(results: DataFrame, name: str, *, history: bool = True, time: str
     fields = {field.name: field for field in _mixed(results)}
     if name not in (names := queries_of(results)):
         raise UnknownColumn(f"there is no query {name!r} in this frame; there are {names}")
-    note = fields[name].metadata[NOTE]
+    note = fields["query"].metadata[NOTE][name]
     columns = [*_keys(results), "window", *([] if note["measure"] == "time" else ["low", "high"])]
     columns += ["revision", "retraction"] if history else []
     values = [F.col(f"{quoted(name)}.{quoted(f.name)}").alias(f.name) for f in fields[name].dataType]
@@ -44,7 +44,8 @@ def late_of(results: DataFrame) -> DataFrame:
 
 def queries_of(results: DataFrame) -> list[str]:
     """The names of the queries in a mixed frame."""
-    return [f.name for f in _mixed(results) if NOTE in (f.metadata or {})]
+    fields = {field.name: field for field in _mixed(results)}
+    return [name for name in (fields["query"].metadata or {}).get(NOTE, {}) if name in fields]
 
 
 def _mixed(results: DataFrame) -> list[Any]:
