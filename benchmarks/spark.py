@@ -6,6 +6,7 @@ be the same for all entrants of a race.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -213,7 +214,7 @@ def compare(scale: Scale, *races: Race) -> list[dict[str, Job]]:
     found = [race.make(race.events) for race in races]
     jobs = [job for each in found for job in each.values()]
     small = [job for race in races for job in race.make(race.events.fewer()).values()]
-    warm = [_warmed(*pair, scale.pick(WARM, 2)) for pair in zip(jobs, small, strict=True)]
+    warm = [warmed(*pair, scale.pick(WARM, 2)) for pair in zip(jobs, small, strict=True)]
     for repetition in range(scale.pick(3, 1)):
         turn = repetition % len(jobs)
         order = [*range(turn, len(jobs)), *range(turn)]
@@ -229,7 +230,7 @@ def compare(scale: Scale, *races: Race) -> list[dict[str, Job]]:
     return found
 
 
-def _warmed(job: Job, small: Job, seconds: float) -> Job:
+def warmed(job: Job, small: Job, seconds: float) -> Job:
     """What a job is kept warm with, which has run for so long: the job itself, unless that takes long."""
     start = time.perf_counter()
     small.call()
@@ -243,18 +244,32 @@ def _warmed(job: Job, small: Job, seconds: float) -> Job:
 
 
 def workers(jvm: int) -> list[int]:
-    """Python processes below the JVM."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
+    """The processes below the JVM: Python's, and executors."""
+    parents = {pid: int(fields[1]) for pid in _processes() if (fields := _stat(pid))}
     found = {jvm}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return sorted(found - {jvm})
+
+
+def processor_seconds() -> float:
+    """What this process, the JVM and all below it have taken of the processors, with those of them that have ended."""
+    ticks = 0
+    for pid in (os.getpid(), jvm(), *workers(jvm())):
+        ticks += sum(map(int, _stat(pid)[11:15]))  # in programs and the system, its own and of children that ended
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+
+
+def _stat(pid: int) -> list[str]:
+    """What Linux tells of a process, behind its name: state, parent, …; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def jvm() -> int:

@@ -12,7 +12,7 @@ import pytest
 from oracle import Session, Tumbling
 from pyspark.sql import functions as F
 
-from tests.spark.streams import MS, Asked, Files, assert_same_rows, expected, read_stream, stream, to_the_end
+from tests.spark.streams import BASE, MS, Asked, Files, assert_same_rows, expected, read_stream, stream, to_the_end
 from windlass import Query, agg, windows
 from windlass.errors import InvalidArgument
 from windlass.spark import late_of, results_of, shared_windows
@@ -69,8 +69,8 @@ def last_moment(row):
     return row.end - 1
 
 
-def its_end(row):
-    return row.end
+def after_its_end(row):
+    return row.end + 1
 
 
 def test_a_join_and_an_aggregation_of_spark(spark, tmp_path, batches):
@@ -88,7 +88,7 @@ def test_a_join_and_an_aggregation_of_spark(spark, tmp_path, batches):
 
 
 @pytest.mark.parametrize(
-    ("query", "moment"), [("session", its_end), pytest.param("small", last_moment, marks=pytest.mark.faults)]
+    ("query", "moment"), [("session", after_its_end), pytest.param("small", last_moment, marks=pytest.mark.faults)]
 )
 def test_a_second_shared_windows(spark, tmp_path, batches, query, moment):
     results = results_of(first_windows(spark, tmp_path, batches), query, history=False, time="at")
@@ -123,6 +123,17 @@ def test_a_join_with_another_stream(spark, tmp_path):
     assert_same_rows(flat(got, "id"), pairs)
 
 
+def test_a_session_that_ends_at_the_watermark_is_not_late_behind_it(spark, tmp_path):
+    """It is complete when the watermark is past its end. Spark takes what is at the watermark for late."""
+    nothing = {"j": 0, "x": 1, "y": 0, "f": 0.0, "s": None, "flag": False, "km": 0}
+    times = [[("a", 0)], [("b", 2)], [("b", 40)]]
+    events = [[nothing | {"ts": t * MS, "k": k, "id": i} for k, t in batch] for i, batch in enumerate(times)]
+    files = Files(tmp_path / "in", [[row | {"ts": row["ts"] + BASE} for row in batch] for batch in events])
+    found = shared_windows(read_stream(spark, files, 0), ASKED[1].for_windlass(), time="ts", key="k", buckets=1)
+    once = results_of(found, "session", history=False, time="at").dropDuplicates(["k", "at"])
+    assert sorted(collected(once, tmp_path)["k"].to_pylist()) == ["a", "b"]
+
+
 def test_batches_are_chained_too(spark, tmp_path, batches):
     """In a batch there is no watermark, and nothing to be refused but columns of the same name."""
     Files(tmp_path / "in", batches)
@@ -142,8 +153,12 @@ def test_what_cannot_be_chained_is_refused(spark, tmp_path, batches):
         results_of(corrected, "small", time="at")
     files = read_stream(spark, Files(tmp_path / "more", batches[:1]), DELAY)
     counted = Query("counted", windows.Tumbling(7, measure="count"), agg.sum("x"))
-    with pytest.raises(InvalidArgument, match=r"are on 'count'.*as a stream of their own"):
+    with pytest.raises(InvalidArgument, match=r"are ended by 'count'.*as a stream of their own"):
         results_of(shared_windows(files, counted, time="ts"), "counted", time="at")
+    # A late one would end a window of long ago.
+    marked = Query("marked", windows.Punctuation(lambda t: t["flag"]), agg.sum("x"))
+    with pytest.raises(InvalidArgument, match=r"'marked' are ended by events, also by late ones"):
+        results_of(shared_windows(files, marked, time="ts"), "marked", time="at")
     # Without an event time there is nothing to tell a second one when its windows are complete.
     plain = results_of(first_windows(spark, tmp_path, batches), "small").withColumn("end", F.col("window.end"))
     with pytest.raises(InvalidArgument, match=r"no watermark on 'end'.*results_of\(…, time='end'\)"):

@@ -8,6 +8,7 @@ import pytest
 import windlass
 from windlass import Query, agg
 from windlass.spark import late_of, results_of, shared_windows
+from windlass.spark.views import queries_of
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -49,7 +50,27 @@ def test_queries_of_one_shape_and_of_others(spark):
     assert (untimed["k"], untimed["row"]["v"], untimed["one"]) == ("a", 8, None)
 
 
-@pytest.mark.parametrize("key", ["number", "key_0", "shown", "row", "a`b.c"])
+def test_queries_keep_their_order(spark):
+    """Whatever order a map of their names would have; whether rows travel narrow or not."""
+    names = ["slid", "minutes", "b", "a", "10", "visits", "recent"]
+    narrow = [Query(n, windlass.Tumbling("20s"), agg.sum("v").alias("x")) for n in names]
+    wide = [Query(n, windlass.Tumbling("20s"), agg.sum("v").alias(f"x{i}")) for i, n in enumerate(names)]
+    for queries in (narrow, wide):
+        frame = shared_windows(events(spark), queries, time="ts", key="k")
+        assert queries_of(frame) == names
+        assert late_of(frame).columns[-len(names) :] == names
+
+
+def test_a_query_of_any_name(spark):
+    """Spark puts the values of its variables into texts that it reads; a name is not one."""
+    names = ["${spark.app.name}", "it's", "a`b.c", "späť \\n"]
+    queries = [Query(n, windlass.Tumbling("20s"), agg.sum("v").alias("x")) for n in names]
+    frame = shared_windows(events(spark), queries, time="ts", key="k")
+    for name in names:
+        assert sorted(row["x"] for row in results_of(frame, name).collect()) == [2, 5]
+
+
+@pytest.mark.parametrize("key", ["number", "key_0", "shown", "row", "a`b.c", "${spark.app.name}"])
 def test_a_key_of_any_name(spark, key):
     queries = [Query(n, windlass.Tumbling("20s"), agg.sum("v").alias("shape_0")) for n in ("number of", "another")]
     frame = shared_windows(events(spark, key), queries, time="ts", key=key)

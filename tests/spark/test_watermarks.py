@@ -8,6 +8,7 @@ streams are.
 from __future__ import annotations
 
 import datetime
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
@@ -41,6 +42,16 @@ def at(*times, first_id=0):
     """Events of one key at these milliseconds."""
     nothing = {"k": "a", "j": 0, "x": 1, "y": 0, "f": 0.0, "s": None, "flag": False, "km": 0}
     return [nothing | {"ts": BASE + t * MS, "id": first_id + i} for i, t in enumerate(times)]
+
+
+@contextmanager
+def setting(spark, name, value):
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 def starts(got):
@@ -94,14 +105,9 @@ def test_a_union_of_streams(spark, tmp_path, policy):
     """Spark's watermark is that of the slowest stream, one that is idle too, or of the fastest, by its own setting."""
     fast = Files(tmp_path / "fast", [at(1, 12), at(31, first_id=10), at(52, first_id=20)])
     slow = Files(tmp_path / "slow", [at(2, first_id=30)])
-    setting = "spark.sql.streaming.multipleWatermarkPolicy"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, policy)
-    try:
+    with setting(spark, "spark.sql.streaming.multipleWatermarkPolicy", policy):
         source = read_stream(spark, fast, 0).union(read_stream(spark, slow, 0))
         got = run(spark, fast, COUNTED.for_windlass(), tmp_path / "c", delay=0, key="k", source=source)
-    finally:
-        spark.conf.set(setting, before)
     if policy == "min":
         assert starts(got) == [[], [], []]  # the slow stream stands at 2
     else:
@@ -126,7 +132,16 @@ def test_rows_that_are_dropped_after_it_count_for_the_watermark(spark, tmp_path)
     got = run(spark, files, COUNTED.for_windlass(), tmp_path / "c", delay=0, key="k", source=source)
     assert starts(got) == [[0], [], [10], [], []]
     marks = [figures["watermark"] for _, figures in sorted(got.figures.items())]
-    assert [mark and mark - BASE // MS for mark in marks] == [12, None, 31, None, 51]  # where something was said
+    assert [mark and mark - BASE // MS for mark in marks] == [12, 12, 31, None, 51]  # where something was said
+
+
+def test_what_is_due_by_rows_that_were_dropped_comes_out_when_the_input_pauses(spark, tmp_path):
+    """In the micro-batch without data that Spark runs for its watermark: a timer has to be there, though the one before
+    it had nothing to say."""
+    files = Files(tmp_path / "in", [at(1, 12), at(31)])
+    source = read_stream(spark, files, 0).where(f"unix_micros(ts) < {BASE + 30 * MS}")
+    got = run(spark, files, COUNTED.for_windlass(), tmp_path / "c", delay=0, key="k", source=source)
+    assert starts(got) == [[0], [], [10]]
 
 
 def test_microseconds_and_whole_milliseconds(spark, tmp_path):
@@ -141,12 +156,8 @@ def test_sessions_in_another_time_zone(spark, tmp_path):
     """A window begins at a multiple of its length since 1970 in UTC, whatever clock the session shows times on."""
     batches = stream(110, batches=3, size=30)
     asked = [Asked("w", Sliding(30 * MS, 10 * MS), ("sum", "events"))]
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
-    try:
+    with setting(spark, "spark.sql.session.timeZone", "America/St_Johns"):
         got = run(spark, Files(tmp_path / "in", batches), asked[0].for_windlass(), tmp_path / "c", delay=5, key="k")
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
     assert_like_the_oracle(got, asked, expected(batches, asked, delay=5, key=("k",)), ("k",))
 
 
@@ -203,6 +214,8 @@ def test_the_watermark_of_rows_is_made_where_they_are_cut(spark, tmp_path):
     for other in (filtered, files, marked.union(marked), marked.dropDuplicatesWithinWatermark(["k"])):
         assert without_watermark(other) == (other, None)
         assert other is filtered or not is_seen(other)
+    with setting(spark, "spark.sql.streaming.multipleWatermarkPolicy", "max"):
+        assert without_watermark(marked) == (marked, None), "another stream may move it further"
     told = {"with the micro-batch": marked, "rows are dropped": filtered, "one micro-batch after": marked.union(marked)}
     for words, stream_ in told.items():
         assert words in explain(stream_, windlass.Query("n", windlass.Tumbling("1s"), windlass.agg.count()), time="ts")

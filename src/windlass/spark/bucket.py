@@ -60,7 +60,8 @@ class Bucket:
         so_far = max(milliseconds, 0 if before is None else before // 1000)
         reached = so_far if greatest is None else max(so_far, greatest // 1000 - job.delay)
         watermark = reached * 1000 if reached > 0 else None  # Spark says 0 before it knows one
-        if not blocks and head is not None and before == watermark:
+        timed = self.handle is None or timer > milliseconds  # a timer that has expired has to be set again
+        if not blocks and head is not None and before == watermark and timed:
             if job.keeper is not None:
                 job.keeper.write_nothing(self._number, watermark)
             return

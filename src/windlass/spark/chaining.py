@@ -5,7 +5,7 @@
 Spark takes a column for the event time if its metadata say so, and hands each stateful operator the watermark that the
 one before it has reached. So all that results need is a column with that mark, whose times are not late where they go:
 not before the watermark of the micro-batch before. A window on time comes out at the first watermark that reaches its
-end, so its last moment is not; a session comes out at the first that is past its end, so its end is not.
+end, so its last moment is not; a session comes out at the first that is past its end, so what is after that is not.
 
 A second `withWatermark` would be another thing: a watermark of the results. Spark goes by the smaller of the two, and
 that of the results waits for results, which wait for it.
@@ -24,7 +24,7 @@ from windlass.spark.session import is_classic
 
 DELAY = "spark.watermarkDelayMs"  # what marks a column as the event time of a stream, in its metadata
 
-_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _STATEFUL = "TransformWithState"  # what a shared_windows is in Spark's plans
 WATERMARK = "EventTimeWatermark"
 
@@ -33,9 +33,10 @@ def event_time(results: DataFrame, name: str, note: Mapping[str, Any], time: str
     """When a result of query `name` happened, as a column `time`. `note` is what its frame says of the query."""
     if time in taken:
         raise InvalidArgument(f"there is a column {time!r} already; choose another name for the event time")
-    if note["measure"] != "time":
+    if note["by_events"]:
+        ended = "events, also by late ones" if note["measure"] == "time" else f"{note['measure']!r}"
         raise InvalidArgument(
-            f"windows of {name!r} are on {note['measure']!r}: they come out long after the time of their last event, "
+            f"windows of {name!r} are ended by {ended}: they may come out long after the time of their last event, "
             "which is no event time for what comes behind. Write the results, and read them as a stream of their own"
         )
     if not note["final"]:
@@ -45,7 +46,8 @@ def event_time(results: DataFrame, name: str, note: Mapping[str, Any], time: str
             "or keep a table that corrects itself (upsert_parquet) and read that"
         )
     end = F.col("window.end")
-    moment = end if note["closed"] else end - F.expr("interval 1 microsecond")
+    instant = F.expr("interval 1 microsecond")
+    moment = end + instant if note["closed"] else end - instant
     return moment.alias(time, metadata={DELAY: 0} if results.isStreaming else {})
 
 
@@ -56,7 +58,7 @@ def holds_windows(events: DataFrame) -> bool:
 
 def refuse_two_watermarks(events: DataFrame) -> None:
     """One on events and one on windows of them: neither would ever move. (Spark Connect does not show its plans.)"""
-    if not is_classic(events.sparkSession) or events.sparkSession.conf.get(_POLICY) == "max":
+    if not is_classic(events.sparkSession) or events.sparkSession.conf.get(POLICY) == "max":
         return
     pending = [plan_of(events)]
     while pending:

@@ -30,7 +30,7 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from windlass.aggregates.values import to_arrow
 from windlass.operator.results import Results
 from windlass.spark.job import Job
-from windlass.spark.quoting import quoted, text
+from windlass.spark.quoting import text
 
 LATE = "late"
 NOTE = "windlass"  # metadata of the column `query`: of each of them, what `results_of` has to know
@@ -68,11 +68,15 @@ class Frame:
         late = pa.struct([*fields, ("row", pa.struct(list(job.schema)))])
         layout = [*(results.field(name) for name in names), pa.field(LATE, late)]
         schema = from_arrow_schema(pa.schema([pa.field(f.name, _known_to_spark(f.type)) for f in layout]))
-        final = not job.allowed_lateness
-        notes = {
-            query.name: {"measure": query.window.measure, "final": final, "closed": query.window.is_session}
-            for query in job.queries
-        }
+        notes = {}
+        for query in job.queries:
+            window = query.window
+            notes[query.name] = {
+                "measure": window.measure,
+                "closed": window.is_session,
+                "by_events": window.bind("us").reach == 0,
+                "final": not job.allowed_lateness,
+            }
         schema["query"].metadata = {NOTE: notes}
         return schema
 
@@ -208,8 +212,9 @@ class Frame:
         # compile, and then many times slower; but many small ones if there is a function that it has to interpret. So
         # here is one, which does nothing to a single element.
         columns[LATE] = f"get(array_sort({LATE}, (one, other) -> 0), 0).shown"
-        # As text: a column that is made call by call takes a dozen of them, each a journey to the JVM.
-        mixed = rows.selectExpr(*(f"{column} AS {quoted(name)}" for name, column in columns.items()))
+        # As text: a column that is made call by call takes a dozen of them, each a journey to the JVM. Names come after
+        # it, as Spark puts the values of its variables into texts.
+        mixed = rows.selectExpr(*columns.values()).toDF(*columns)
         return mixed.withMetadata("query", self.mixed["query"].metadata)
 
 

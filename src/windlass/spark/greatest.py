@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from windlass.spark.chaining import WATERMARK, has, plan_of
+from windlass.spark.chaining import POLICY, WATERMARK, has, plan_of
 from windlass.spark.cut import CUT_SCHEMA, Cutter, rows_without_blocks
 from windlass.spark.session import is_classic
 
@@ -61,9 +61,12 @@ def watermarked(outcome: DataFrame, delay: str) -> DataFrame:
 
 
 def without_watermark(events: DataFrame) -> tuple[DataFrame, str | None]:
-    """Events as they would be without `withWatermark(…, delay)`, and the delay; None where Spark has to make it."""
+    """Events as they would be without `withWatermark(…, delay)`, and the delay; None where Spark has to make it: where
+    it is more than these rows say, as others were dropped, or as that of another stream in the query may count."""
     above, node = _watermark(events)
     if node is None or any(other.nodeName() == _FILTER for other in above):
+        return events, None
+    if events.sparkSession.conf.get(POLICY) == "max":
         return events, None
     jvm: Any = events.sparkSession.sparkContext._jvm
     plan = node.child()

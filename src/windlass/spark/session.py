@@ -64,9 +64,8 @@ _SETTINGS = {
 
 # Arrow's Java library checks bounds and nulls at every value that Spark reads from it, which Spark has checked already.
 _JAVA = ["-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false"]
-if _LOGGING.is_file():  # not where windlass is in a zip file
-    # From the first line on; spark.log.level and setLogLevel come after the first warnings.
-    _JAVA.append(f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+# From the first line on; spark.log.level and setLogLevel come after the first warnings. Not in a zip file.
+_QUIET = [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"] if _LOGGING.is_file() else []
 
 # Blocks are large for objects. Java's usual collector goes through the whole heap beside the tasks, again and again,
 # to find out which of them are alive; this one does so when it has to.
@@ -103,7 +102,10 @@ def session(
     else:
         local = master.startswith("local")
         settings = _SETTINGS | (_LOCAL if local else {})
-        settings["spark.driver.extraJavaOptions"] = " ".join(_JAVA if _has_collector(chosen) else [*_JAVA, _COLLECTOR])
+        collector = [] if _has_collector(chosen) else [_COLLECTOR]
+        settings["spark.driver.extraJavaOptions"] = " ".join([*_JAVA, *_QUIET, *collector])
+        if local:  # of executors that are processes of this machine; elsewhere they have options of their own
+            settings["spark.executor.extraJavaOptions"] = " ".join([*_JAVA, *collector])
         if cores := _cores(master):
             # Each partition of state has a store to commit, so more of them than cores only cost time.
             settings["spark.sql.shuffle.partitions"] = str(cores)

@@ -19,7 +19,7 @@ def results_of(results: DataFrame, name: str, *, history: bool = True, time: str
 
     `history=False` leaves out `revision` and `retraction`, which say nothing where no lateness is allowed. `time` adds
     a column of that name: the event time of a result, with the stream's watermark, for a second `shared_windows` or
-    whatever else comes behind that needs one. It is the last moment of the window (of a session: its end).
+    whatever else comes behind that needs one. It is the last moment of the window (of a session: the first after it).
     """
     fields = {field.name: field for field in _mixed(results)}
     if name not in (names := queries_of(results)):
@@ -44,8 +44,10 @@ def late_of(results: DataFrame) -> DataFrame:
 
 def queries_of(results: DataFrame) -> list[str]:
     """The names of the queries in a mixed frame."""
-    fields = {field.name: field for field in _mixed(results)}
-    return [name for name in (fields["query"].metadata or {}).get(NOTE, {}) if name in fields]
+    fields = _mixed(results)
+    [query] = (field for field in fields if field.name == "query")
+    notes = (query.metadata or {}).get(NOTE, {})  # in no order that would mean anything
+    return [field.name for field in fields if field.name in notes]
 
 
 def _mixed(results: DataFrame) -> list[Any]:
