@@ -3,6 +3,7 @@ document.
 """
 
 import json
+import subprocess
 
 import pytest
 
@@ -28,6 +29,19 @@ def test_a_quick_case_leaves_results_a_plot_and_figures_for_the_document(tmp_pat
     assert report.main(document, tmp_path) == 0
     text = document.read_text()
     assert text.startswith("above") and text.endswith("below\n") and "| TwoStacks | 2n |" in text and "old" not in text
+
+
+def test_several_cases_have_a_process_each(tmp_path, monkeypatch):
+    ran = []
+
+    def child(command, **options):
+        ran.append((command[1:], options["cwd"] / "benchmarks" == results.ROOT))
+        return subprocess.CompletedProcess(command, returncode=len(ran) - 1)
+
+    monkeypatch.setattr(run.subprocess, "run", child)
+    assert run.main(["memory", "latency", "--quick", "--into", str(tmp_path)]) == 1, "one has failed, all have run"
+    options = ["--into", str(tmp_path), "--quick"]
+    assert ran == [(["-m", "benchmarks.run", name, *options], True) for name in ("memory", "latency")]
 
 
 def test_the_cases_are_listed_and_unknown_ones_refused(capsys):
