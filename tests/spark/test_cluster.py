@@ -33,10 +33,11 @@ def job(path: Path) -> Path:
 
 
 def settings() -> list[str]:
-    """Those of its table that are not about the size of the cluster."""
+    """Those of its table that are not about the size of the cluster, nor need Windlass on the workers beforehand."""
     rows = re.findall(r"^\| `(spark\.[\w.]+)` \| `([^`]+)` \|", GUIDE.read_text(), re.MULTILINE)
-    assert len(rows) == 4
-    return [part for name, value in rows for part in ("--conf", f"{name}={value}")]
+    chosen = [(name, value) for name, value in rows if name != "spark.python.daemon.module"]
+    assert len(chosen) == len(rows) - 1 > 4
+    return [part for name, value in chosen for part in ("--conf", f"{name}={value}")]
 
 
 def zipped(path: Path) -> Path:
