@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
+OURS = "windlass.spark.daemon"  # what the workers of a session of Windlass's own come from
 FAILING = ("cut", "state", "written")
 SLEEPING = ("slow", "stuck")
 KILLS = int(os.environ.get("WINDLASS_KILLS", "10"))
@@ -156,7 +157,7 @@ def test_executors_and_workers_are_killed_all_the_time(tmp_path, ships):
         for n in range(1, 22, 2):
             assert child.hear(f"batch {n}") is not None, child.failure()
             time.sleep(random.uniform(0, 1))
-            what = random.choice([EXECUTOR, WORKER])
+            what = random.choice([EXECUTOR, OURS])
             killed[what] += kill_one(child, what)
         assert child.hear("done") is not None, child.failure()
     check(tmp_path, batches, ships)
