@@ -458,14 +458,16 @@ def _mixed(frame: Frame, narrow: Sequence[dict[str, Any]]) -> pa.Table:
     rows = []
     for given in narrow:
         row = {name: given[f"key_{i}"] for i, name in enumerate(frame.job.key)}
-        row |= {name: given[name] for name in ("window", "low", "high", "revision", "retraction")}
         if given["number"] < 0:
             [late] = given["late"]
             row |= {"late": late["shown"]} | {q: late.get(f"query_{i}") for i, q in enumerate(frame.queries)}
         else:
             name = frame.queries[given["number"]]
-            [answers] = [given[c] for c in given if c.startswith("shape_") and given[c] is not None]
-            row |= {"query": name, name: answers}
+            row |= {"query": name, "window": {bound: given[bound] for bound in ("start", "end")}}
+            row |= {name: given.get(name) for name in ("low", "high", "revision", "retraction")}
+            shape = frame.mixed[name].dataType
+            place = list(dict.fromkeys(frame.mixed[query].dataType for query in frame.queries)).index(shape)
+            row[name] = {field.name: given[f"answer_{place}_{i}"] for i, field in enumerate(shape)}
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=to_arrow_schema(frame.mixed, timezone="UTC"))
 

@@ -9,10 +9,12 @@ That is one struct filled, and as many nulls as there are other queries. So wher
 names and types, rows travel from Python narrow, and Spark makes them mixed (`spread`), which it does for those columns
 only that someone asks for:
 
-    key columns │ window{start, end} │ low  high │ revision  retraction │ number │ one struct a shape │ late[]
+    key columns │ start  end │ low  high │ revision  retraction │ number │ the answers of each shape │ late[]
 
 The number is that of the query; queries whose answers are alike are of one *shape*. Rows of late events have no number
-but -1, and in `late` one element, with the answers of all queries.
+but -1, and in `late` one element, with the answers of all queries. Spark asks of every value whether it is null, and
+copies every struct, so there are no structs, and what any window has is never null (of late events, any value). In a
+batch all results are the first of their window, and its history does not travel.
 """
 
 from __future__ import annotations
@@ -30,25 +32,26 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from windlass.aggregates.values import to_arrow
 from windlass.operator.results import Results
 from windlass.spark.job import Job
-from windlass.spark.quoting import text
+from windlass.spark.quoting import quoted, text
 
 LATE = "late"
 NOTE = "windlass"  # metadata of the column `query`: of each of them, what `results_of` has to know
 _NO_QUERY = -1
+_HISTORY = {"revision": "0L", "retraction": "false"}  # and what they are when a window comes out for the first time
 
 
 class Frame:
     """Lays out what comes out of a job's operators."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, job: Job, *, ends: bool = False) -> None:
+        self.job, self.ends = job, ends  # whether all comes at once, and nothing comes late
         # What is worked out here, on the driver, travels to the workers.
         _ = job.fingerprint, job.ships_events, self.schema
 
     def before(self, fingerprint: str) -> Frame:
         """The frame of the job that a checkpoint was last written by."""
         job = self.job.before(fingerprint)
-        return self if job is self.job else Frame(job)
+        return self if job is self.job else Frame(job, ends=self.ends)
 
     @property
     def queries(self) -> list[str]:
@@ -78,6 +81,8 @@ class Frame:
                 "final": not job.allowed_lateness,
             }
         schema["query"].metadata = {NOTE: notes}
+        for bound in schema["window"].dataType:  # type: ignore[attr-defined]
+            bound.nullable = False
         return schema
 
     @cached_property
@@ -94,6 +99,11 @@ class Frame:
         """Whether rows travel otherwise than they are mixed: if not, Spark has a projection less to do."""
         return len(self._shapes) < len(self.queries)
 
+    @property
+    def _answers_late(self) -> bool:
+        """Whether rows of late events say what queries would have answered: slices do."""
+        return self.job.ships_events is None and not self.ends
+
     @cached_property
     def narrow(self) -> StructType:
         """Rows on their way to Spark, as it has them."""
@@ -102,19 +112,26 @@ class Frame:
         rows = StructType(list(self._plain))
         rows.add("number", "integer", nullable=False)
         for i, shape in enumerate(self._shapes):
-            rows.add(f"shape_{i}", shape)
+            for name, field in zip(_answers(i, shape), shape, strict=True):
+                rows.add(name, field.dataType)
         late = StructType().add("shown", self.mixed[LATE].dataType)
-        if self.job.ships_events is None:
+        if self._answers_late:
             for i, name in enumerate(self.queries):
                 late.add(f"query_{i}", self.mixed[name].dataType)
         return rows.add(LATE, ArrayType(late))
 
     @cached_property
     def _plain(self) -> list[StructField]:
-        """Columns of windows that are the same narrow and mixed, but for keys, which may have any name."""
+        """Narrow columns that are not a query's own. Keys may have any name."""
         keys = [StructField(name, self.mixed[i].dataType) for i, name in enumerate(self._keys)]
         bounds = [] if all(query.on_time for query in self.job.queries) else ["low", "high"]
-        return [*keys, *(self.mixed[name] for name in ("window", *bounds, "revision", "retraction"))]
+        history = [] if self.ends else [StructField(name, self.mixed[name].dataType, False) for name in _HISTORY]
+        return [*keys, *self._window, *(self.mixed[name] for name in bounds), *history]
+
+    @property
+    def _window(self) -> StructType:
+        bounds: StructType = self.mixed["window"].dataType  # type: ignore[assignment]
+        return bounds
 
     @property
     def _keys(self) -> list[str]:
@@ -134,27 +151,30 @@ class Frame:
     def _windows(self, table: pa.Table) -> pa.Table:
         """Of queries with the same aggregates."""
         asked = table["query"].combine_chunks()
-        places = {name: i for i, name in enumerate(self.queries)}
-        names = asked.dictionary.to_pylist()
-        number = np.array([places.get(name, _NO_QUERY) for name in names], np.int32)[asked.indices]
-        if _NO_QUERY in number:  # the history, which goes elsewhere
-            mine = number != _NO_QUERY
-            table, number = table.filter(pa.array(mine)), number[mine]
+        number, names = asked.indices.to_numpy().astype(np.int32), asked.dictionary.to_pylist()
+        if names != self.queries:
+            places = {name: i for i, name in enumerate(self.queries)}
+            number = np.array([places.get(name, _NO_QUERY) for name in names], np.int32)[number]
+            if (mine := number != _NO_QUERY).sum() < len(number):  # the history, which goes elsewhere
+                table, number = table.filter(pa.array(mine)), number[mine]
         if not len(number):
             return self.schema.empty_table()
         columns = dict(zip(self._keys, table.columns, strict=False))
-        columns |= {name: table[name] for name in ("window", "revision", "retraction")}
-        own = np.array([not query.on_time for query in self.job.queries])[number]
-        if own.any():  # of windows on time, `window` says it all
+        columns |= {name: table[name] for name in _HISTORY}
+        if not all(query.on_time for query in self.job.queries):  # of windows on time, `window` says it all
+            own = np.array([not query.on_time for query in self.job.queries])[number]
             columns |= {name: to_arrow(table[name].to_numpy(), own, pa.int64()) for name in ("low", "high")}
         query = self.queries[number[0]]
         place = self._shape[query]
+        shape = self._shapes[place]
+        bounds, answers = _whole(table["window"]).flatten(), table.columns[-len(shape) :]
         if self._is_narrow:
-            columns["number"], answer = pa.array(number), f"shape_{place}"
+            columns["number"] = pa.array(number)
+            columns |= dict(zip(("start", "end", *_answers(place, shape)), [*bounds, *answers], strict=True))
         else:  # then there are no others
-            columns["query"], answer = pa.repeat(query, len(number)), query
-        answers = [_whole(column) for column in table.columns[-len(self._shapes[place]) :]]
-        columns[answer] = _struct(self.schema.field(answer).type, answers, len(number))
+            columns["query"] = pa.repeat(query, len(number))
+            columns["window"] = _struct(self.schema.field("window").type, bounds, len(number))
+            columns[query] = _struct(self.schema.field(query).type, [_whole(a) for a in answers], len(number))
         return self._fitted(columns, len(number))
 
     def of_late(self, table: pa.Table) -> pa.Table:
@@ -191,7 +211,7 @@ class Frame:
         return self._fitted(columns, rows)
 
     def _fitted(self, columns: dict[str, Any], rows: int) -> pa.Table:
-        arrays = [_as(columns[f.name], f.type) if f.name in columns else pa.nulls(rows, f.type) for f in self.schema]
+        arrays = [_as(columns[f.name], f.type) if f.name in columns else _nothing(rows, f) for f in self.schema]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     # ------------------------------------------------------------------ to Spark
@@ -203,18 +223,27 @@ class Frame:
         travelled = {plain.name for plain in self._plain}
         columns = dict(zip(self.job.key, self._keys, strict=True))
         columns["query"] = f"get(array({', '.join(map(text, self.queries))}), number)"
-        for name in ("window", "low", "high", "revision", "retraction"):
-            columns[name] = name if name in travelled else f"CAST(NULL AS {self.mixed[name].dataType.simpleString()})"
+        columns["window"] = "if(number < 0, NULL, named_struct('start', start, 'end', end))"
+        for name in ("low", "high"):
+            columns[name] = name if name in travelled else "CAST(NULL AS bigint)"
+        for name, first in _HISTORY.items():
+            columns[name] = f"if(number < 0, NULL, {name if name in travelled else first})"
         for i, name in enumerate(self.queries):
-            answer = f"get({LATE}, 0).query_{i}" if self.job.ships_events is None else "NULL"
-            columns[name] = f"if(number = {i}, shape_{self._shape[name]}, {answer})"
+            place = self._shape[name]
+            shape = self._shapes[place]
+            values = (f"{text(f.name)}, {a}" for f, a in zip(shape, _answers(place, shape), strict=True))
+            answer = f"get({LATE}, 0).query_{i}" if self._answers_late else "NULL"
+            columns[name] = f"if(number = {i}, named_struct({', '.join(values)}), {answer})"
         # Spark makes one method of all these columns, which from about twenty-five queries on is too large for Java to
         # compile, and then many times slower; but many small ones if there is a function that it has to interpret. So
         # here is one, which does nothing to a single element.
         columns[LATE] = f"get(array_sort({LATE}, (one, other) -> 0), 0).shown"
-        # As text: a column that is made call by call takes a dozen of them, each a journey to the JVM. Names come after
-        # it, as Spark puts the values of its variables into texts.
-        mixed = rows.selectExpr(*columns.values()).toDF(*columns)
+        # As text: a column that is made call by call takes a dozen of them, each a journey to the JVM. As Spark puts
+        # the values of its variables into texts, a name that looks like one comes after it.
+        if any("${" in name for name in columns):
+            mixed = rows.selectExpr(*columns.values()).toDF(*columns)
+        else:
+            mixed = rows.selectExpr(*(f"{made} AS {quoted(name)}" for name, made in columns.items()))
         return mixed.withMetadata("query", self.mixed["query"].metadata)
 
 
@@ -254,6 +283,16 @@ def _struct(type_: pa.StructType, parts: Sequence[Any], rows: int) -> pa.StructA
     arrays = [_as(part, field.type) for part, field in zip(parts, type_, strict=False)]
     arrays += [pa.nulls(rows, type_.field(i).type) for i in range(len(parts), type_.num_fields)]
     return pa.StructArray.from_arrays(arrays, fields=list(type_))
+
+
+def _answers(place: int, shape: StructType) -> list[str]:
+    """The narrow columns of the answers of a shape."""
+    return [f"answer_{place}_{i}" for i in range(len(shape))]
+
+
+def _nothing(rows: int, field: pa.Field) -> pa.Array:
+    """Nulls or, where there are none, zeros."""
+    return pa.nulls(rows, field.type) if field.nullable else pa.repeat(pa.scalar(0).cast(field.type), rows)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -104,7 +104,7 @@ def shared_windows(
     )
     if job.keeper is not None:
         job.keeper.create()
-    frame = Frame(job)  # also finds whatever is wrong with types
+    frame = Frame(job, ends=not events.isStreaming)  # also finds whatever is wrong with types
     delay: str | None = None  # if we make the watermark
     if isinstance(events, ParquetEvents):
         blocks, delay = events.blocks(job), events.watermark[1] if events.watermark is not None else None

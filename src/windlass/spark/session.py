@@ -51,6 +51,8 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     ARROW_BYTES: NO_LIMIT,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Of a row's columns, a few to a method: Spark's choice is one, as soon as there are structs, and a call for each.
+    "spark.sql.codegen.methodSplitThreshold": "3072",
     # Windows are cut in UTC, and what is shown should be what was cut.
     "spark.sql.session.timeZone": "UTC",
     # Of Python workers: memory that was freed is used again, by the next task if not by this one. Else it goes back to
