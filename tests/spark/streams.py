@@ -463,7 +463,7 @@ def _mixed(frame: Frame, narrow: Sequence[dict[str, Any]]) -> pa.Table:
             row |= {"late": late["shown"]} | {q: late.get(f"query_{i}") for i, q in enumerate(frame.queries)}
         else:
             name = frame.queries[given["number"]]
-            row |= {"query": name, "window": {bound: given[bound] for bound in ("start", "end")}}
+            row |= {"query": name, "window": {"start": given["starts"], "end": given["ends"]}}
             row |= {name: given.get(name) for name in ("low", "high", "revision", "retraction")}
             shape = frame.mixed[name].dataType
             place = list(dict.fromkeys(frame.mixed[query].dataType for query in frame.queries)).index(shape)

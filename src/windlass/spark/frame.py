@@ -9,7 +9,7 @@ That is one struct filled, and as many nulls as there are other queries. So wher
 names and types, rows travel from Python narrow, and Spark makes them mixed (`spread`), which it does for those columns
 only that someone asks for:
 
-    key columns │ start  end │ low  high │ revision  retraction │ number │ the answers of each shape │ late[]
+    key columns │ starts  ends │ low  high │ revision  retraction │ number │ the answers of each shape │ late[]
 
 The number is that of the query; queries whose answers are alike are of one *shape*. Rows of late events have no number
 but -1, and in `late` one element, with the answers of all queries. Spark asks of every value whether it is null, and
@@ -37,6 +37,7 @@ from windlass.spark.quoting import quoted, text
 LATE = "late"
 NOTE = "windlass"  # metadata of the column `query`: of each of them, what `results_of` has to know
 _NO_QUERY = -1
+_EXTENT = ("starts", "ends")  # of the window; not `end`, which Spark may be told to reserve
 _HISTORY = {"revision": "0L", "retraction": "false"}  # and what they are when a window comes out for the first time
 
 
@@ -81,8 +82,6 @@ class Frame:
                 "final": not job.allowed_lateness,
             }
         schema["query"].metadata = {NOTE: notes}
-        for bound in schema["window"].dataType:  # type: ignore[attr-defined]
-            bound.nullable = False
         return schema
 
     @cached_property
@@ -126,12 +125,9 @@ class Frame:
         keys = [StructField(name, self.mixed[i].dataType) for i, name in enumerate(self._keys)]
         bounds = [] if all(query.on_time for query in self.job.queries) else ["low", "high"]
         history = [] if self.ends else [StructField(name, self.mixed[name].dataType, False) for name in _HISTORY]
-        return [*keys, *self._window, *(self.mixed[name] for name in bounds), *history]
-
-    @property
-    def _window(self) -> StructType:
-        bounds: StructType = self.mixed["window"].dataType  # type: ignore[assignment]
-        return bounds
+        window: Any = self.mixed["window"].dataType
+        extent = [StructField(name, field.dataType, False) for name, field in zip(_EXTENT, window, strict=True)]
+        return [*keys, *extent, *(self.mixed[name] for name in bounds), *history]
 
     @property
     def _keys(self) -> list[str]:
@@ -167,18 +163,19 @@ class Frame:
         query = self.queries[number[0]]
         place = self._shape[query]
         shape = self._shapes[place]
-        bounds, answers = _whole(table["window"]).flatten(), table.columns[-len(shape) :]
+        extent, answers = _whole(table["window"]).flatten(), table.columns[-len(shape) :]
         if self._is_narrow:
             columns["number"] = pa.array(number)
-            columns |= dict(zip(("start", "end", *_answers(place, shape)), [*bounds, *answers], strict=True))
+            columns |= dict(zip((*_EXTENT, *_answers(place, shape)), [*extent, *answers], strict=True))
         else:  # then there are no others
             columns["query"] = pa.repeat(query, len(number))
-            columns["window"] = _struct(self.schema.field("window").type, bounds, len(number))
+            columns["window"] = table["window"]
             columns[query] = _struct(self.schema.field(query).type, [_whole(a) for a in answers], len(number))
         return self._fitted(columns, len(number))
 
     def of_late(self, table: pa.Table) -> pa.Table:
         """Rows for what came out of `Operator.late`: slices, or rows of the input."""
+        assert not self.ends, "where all comes at once, nothing is late"
         if self.job.ships_events is not None:
             return self._late_rows(table, _whole(table["reason"]))
         first, last, events = _whole(table["slice"]).flatten()
@@ -223,7 +220,11 @@ class Frame:
         travelled = {plain.name for plain in self._plain}
         columns = dict(zip(self.job.key, self._keys, strict=True))
         columns["query"] = f"get(array({', '.join(map(text, self.queries))}), number)"
-        columns["window"] = "if(number < 0, NULL, named_struct('start', start, 'end', end))"
+        window: Any = self.mixed["window"].dataType
+        bounds = ", ".join(f"{quoted(bound.name)}: {bound.dataType.simpleString()}" for bound in window)
+        # The null has a type, so that bounds may be null to Spark: those of a window that is null are, in Arrow.
+        nothing = f"CAST(NULL AS struct<{bounds}>)"
+        columns["window"] = f"if(number < 0, {nothing}, named_struct('start', {_EXTENT[0]}, 'end', {_EXTENT[1]}))"
         for name in ("low", "high"):
             columns[name] = name if name in travelled else "CAST(NULL AS bigint)"
         for name, first in _HISTORY.items():
