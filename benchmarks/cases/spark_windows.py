@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.cases import Scale, Table
 from benchmarks.cases.spark_sliding import FRAME, PARQUET, each_way, rows_of
 from benchmarks.cases.spark_sliding import draw as draw
-from benchmarks.cases.spark_sliding import findings as findings
+from benchmarks.cases.spark_sliding import findings as findings_of
 from benchmarks.cases.spark_sliding import tables as tables_of
 from benchmarks.results import Row
 from benchmarks.spark import Events, Periodic, Race, batch, shared
@@ -28,6 +28,7 @@ SLIDING = (
 )  # fmt: skip
 TWENTY = tuple(Periodic(size, size) for size in TUMBLING) + tuple(Periodic(*pair) for pair in SLIDING)
 ONE = Periodic(60, 10)
+_ALL, _ONE = "twenty windows", "60 s every 10 s"
 
 
 def run(scale: Scale) -> Iterator[Row]:
@@ -36,7 +37,7 @@ def run(scale: Scale) -> Iterator[Row]:
     yield from rows_of(
         scale,
         Race(
-            "twenty windows",
+            _ALL,
             events,
             lambda e: {
                 "native, one by one": batch(e.rows, *((lambda w=w: w.native(e.frame())) for w in TWENTY)),
@@ -45,7 +46,7 @@ def run(scale: Scale) -> Iterator[Row]:
             },
         ),
         Race(
-            "60 s every 10 s",
+            _ONE,
             events,
             lambda e: (
                 each_way(e, ONE)
@@ -63,6 +64,12 @@ def run(scale: Scale) -> Iterator[Row]:
 
 def tables(rows: list[Row]) -> list[Table]:
     return tables_of(rows)
+
+
+def findings(rows: list[Row]) -> list[str]:
+    took = {(r["kind"], r["technique"]): r["seconds"] for r in rows}
+    ratios = [f"{way} {took[_ALL, way] / took[_ONE, way]:.3g}" for way in (FRAME, PARQUET)]
+    return [*findings_of(rows), f"twenty windows, times the one of {_ONE} alone: {', '.join(ratios)}"]
 
 
 __all__: list[Any] = ["TITLE", "draw", "findings", "run", "tables"]
