@@ -464,7 +464,7 @@ def _mixed(frame: Frame, narrow: Sequence[dict[str, Any]]) -> pa.Table:
         else:
             name = frame.queries[given["number"]]
             row |= {"query": name, "window": {"start": given["starts"], "end": given["ends"]}}
-            row |= {name: given.get(name) for name in ("low", "high", "revision", "retraction")}
+            row |= {column: given.get(column) for column in ("low", "high", "revision", "retraction")}
             shape = frame.mixed[name].dataType
             place = list(dict.fromkeys(frame.mixed[query].dataType for query in frame.queries)).index(shape)
             row[name] = {field.name: given[f"answer_{place}_{i}"] for i, field in enumerate(shape)}

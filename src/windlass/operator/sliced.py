@@ -409,9 +409,7 @@ class Sliced:
 
     def _rows(self, found: Array, revision: Array, upto: int) -> Rows:
         partials = self._answer(found, upto)
-        finding = found[:, due.WINDOW]
-        if self.periodic != list(range(len(self.periodic))):
-            finding = np.array(self.periodic, np.int64)[finding] if len(found) else np.empty(0, np.int64)
+        finding = np.array(self.periodic, np.int64)[found[:, due.WINDOW]] if len(found) else np.empty(0, np.int64)
         low, high = found[:, due.LOW], found[:, due.HIGH]
         none = np.zeros(len(found), np.bool_)
         return Rows(finding, found[:, due.OWNER], low, high, low, high, revision, none, partials)

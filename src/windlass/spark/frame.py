@@ -163,10 +163,11 @@ class Frame:
         query = self.queries[number[0]]
         place = self._shape[query]
         shape = self._shapes[place]
-        extent, answers = _whole(table["window"]).flatten(), table.columns[-len(shape) :]
+        answers = table.columns[-len(shape) :]
         if self._is_narrow:
             columns["number"] = pa.array(number)
-            columns |= dict(zip((*_EXTENT, *_answers(place, shape)), [*extent, *answers], strict=True))
+            columns |= dict(zip(_EXTENT, _whole(table["window"]).flatten(), strict=True))
+            columns |= dict(zip(_answers(place, shape), answers, strict=True))
         else:  # then there are no others
             columns["query"] = pa.repeat(query, len(number))
             columns["window"] = table["window"]
@@ -239,12 +240,9 @@ class Frame:
         # compile, and then many times slower; but many small ones if there is a function that it has to interpret. So
         # here is one, which does nothing to a single element.
         columns[LATE] = f"get(array_sort({LATE}, (one, other) -> 0), 0).shown"
-        # As text: a column that is made call by call takes a dozen of them, each a journey to the JVM. As Spark puts
-        # the values of its variables into texts, a name that looks like one comes after it.
-        if any("${" in name for name in columns):
-            mixed = rows.selectExpr(*columns.values()).toDF(*columns)
-        else:
-            mixed = rows.selectExpr(*(f"{made} AS {quoted(name)}" for name, made in columns.items()))
+        # As text: a column that is made call by call takes a dozen of them, each a journey to the JVM. Names come after
+        # it, as Spark puts the values of its variables into texts.
+        mixed = rows.selectExpr(*columns.values()).toDF(*columns)
         return mixed.withMetadata("query", self.mixed["query"].metadata)
 
 
