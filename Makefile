@@ -12,7 +12,7 @@ DEV := $(VENV)/.stamp-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test faults check demo examples bench clean
+.PHONY: help setup test sweep faults bounds check demo examples bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,8 +22,14 @@ setup: $(DEV) ## create .venv and install windlass with the dev extra
 test: setup ## run the tests in parallel
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-faults: setup ## the long tests of Spark under faults: kills, clusters, a soak; about an hour
+sweep: setup ## random scenarios against the oracle: make sweep ARGS="--seed 0 --scenarios 10000"
+	$(BIN)/python -m tests.operator.sweep $(ARGS)
+
+faults: setup ## the long tests under faults: calls interrupted at every line; Spark with kills, clusters, a soak; hours
 	$(BIN)/python -m pytest -m faults $(ARGS)
+
+bounds: setup ## the tests of the operator with kernels that check every index, compiled into a cache of their own
+	NUMBA_BOUNDSCHECK=1 WINDLASS_CACHE_DIR=$(CURDIR)/.bounds_cache $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/operator tests/slicing $(ARGS)
 
 check: setup ## ruff, ruff format, mypy and the import contracts
 	$(BIN)/ruff check .
@@ -43,7 +49,7 @@ bench: setup ## run the benchmarks and draw their plots
 	$(BIN)/python -m benchmarks.run
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .bounds_cache build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A stamp is removed before an installation and written after it, so a failed one is tried again.

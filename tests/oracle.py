@@ -13,10 +13,11 @@ keeps every event, finds all windows anew at each watermark, and compares them w
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -79,7 +80,7 @@ def magnitude(window: Window) -> float:
 
 
 def sum_(window: Window) -> Any:
-    """Σx. Integers (and booleans) wrap in 64 bits, decimals are exact, floats as in `exact_sum`. Null of nothing."""
+    """Σx. Integers and booleans have to fit 64 bits, decimals are exact, floats as in `exact_sum`. Nothing: null."""
     xs = values(window)
     if not xs:
         return None
@@ -87,7 +88,23 @@ def sum_(window: Window) -> Any:
         return sum(xs, Decimal(0))
     if isinstance(xs[0], float):
         return exact_sum(xs)
-    return wrapped(sum(int(x) for x in xs))
+    total = sum(int(x) for x in xs)
+    if total != wrapped(total):
+        raise OverflowError(f"{total} does not fit 64 bits")
+    return total
+
+
+def sum_or_null(window: Window) -> int | None:
+    """Σx of integers; null if it does not fit 64 bits."""
+    xs = values(window)
+    total = sum(xs)
+    return total if xs and total == wrapped(total) else None
+
+
+def wrapped_sum(window: Window) -> int | None:
+    """Σx of integers, modulo 2^64."""
+    xs = values(window)
+    return wrapped(sum(xs)) if xs else None
 
 
 def count(window: Window) -> int:
@@ -216,11 +233,8 @@ def min_max(window: Window) -> dict[str, Any] | None:
 
 
 def spread(window: Window) -> Any:
-    """The greatest value less the least; integers wrap in 64 bits."""
-    if not values(window):
-        return None
-    difference = max_(window) - min_(window)
-    return wrapped(difference) if isinstance(difference, int) else difference
+    """The greatest value less the least."""
+    return max_(window) - min_(window) if values(window) else None
 
 
 def arg_min(window: Window) -> Any:
@@ -581,7 +595,8 @@ class Event:
 
 
 class Row(NamedTuple):
-    """A row of the output. `low` and `high` are the bounds in the window's own measure, `start` and `end` in time."""
+    """A row of the output. `low` and `high` are the bounds in the window's own measure, `start` and `end` in time;
+    `ordinal` tells windows with the same bounds apart."""
 
     query: str
     key: tuple[Any, ...]
@@ -592,6 +607,7 @@ class Row(NamedTuple):
     revision: int
     retraction: bool
     values: tuple[Any, ...]
+    ordinal: int = 0
 
 
 @dataclass
@@ -606,6 +622,7 @@ class Standing:
     complete: bool
     due: bool  # whether it comes out when it is complete
     completion: Any = None  # its place in the order in which the windows of a key become complete
+    ordinal: int = 0  # how many windows with the same bounds come before it
 
 
 # --------------------------------------------------------------------------- which windows there are
@@ -799,7 +816,7 @@ def non_deterministic(window: NonDeterministic, events: list[Event], w: float) -
             start, end = kept[0].ts, event.ts + 1
             found.append(Standing(start, end, start, end, kept, True, True, (event.place, 0)))
     # What is kept belongs to a window to come. It comes out as a partial one, unless just that came out already.
-    return found + ([ended(kept, None, due=not emit)] if kept else [])
+    return found + ([replace(ended(kept, None, due=not emit), completion=None)] if kept else [])
 
 
 FINDERS: dict[type, Callable[..., list[Standing]]] = {
@@ -841,8 +858,17 @@ class Track:
     stood: list[Standing] = field(default_factory=list)  # its windows at the last watermark
     emitted: list[tuple[Standing, Row]] = field(default_factory=list)  # what came out and is not closed
     closed: Any = None  # windows whose completion is up to here are closed
-    floor: Any = None  # of the last n events: what comes before it is too late
-    rows: Counter[tuple[int, int]] = field(default_factory=Counter)  # how many came out, by bounds
+    floor: Any = None  # where windows may reach back over their first event: what comes before it is too late
+    taken: list[Event] = field(default_factory=list)  # accepted since the last watermark
+    rows: Counter[Any] = field(default_factory=Counter)  # how many came out, by the window's identity
+    gone: Counter[Any] = field(default_factory=Counter)  # how many windows that came out are closed, by their bounds
+
+
+NEVER = (math.inf, 0, 0)  # a place behind all events
+
+
+class Refused(Exception):
+    """An event that must not come. What it came with has changed nothing."""
 
 
 class Running:
@@ -854,7 +880,6 @@ class Running:
         self.since = since  # windows that begin up to here are not its own
         self.horizon = -math.inf  # the last watermark less the lateness
         self.tracks: dict[tuple[Any, ...], Track] = {}
-        self.shared: set[tuple[Any, ...]] = set()  # (query, key, low, high) that were the bounds of several windows
 
     @property
     def fixed(self) -> bool:
@@ -872,13 +897,13 @@ class Running:
         if self.fixed:
             return any(high > horizon for _, high in self.grid_windows(event.ts))
         track = self.tracks.get(key, Track())
-        open_ = [window for window in track.stood if not (window.complete and window.end <= horizon)]
+        open_ = [window for window in track.stood if not self.is_past(track, window, horizon)]
         if isinstance(self.window, Session):
             gap = self.window.gap
             alone = event.ts + gap
             near = (abs(event.ts - member.ts) <= gap for session in open_ for member in session.events)
             return not (w > alone and alone <= horizon) or any(near)
-        if isinstance(self.window, LastN):
+        if isinstance(self.window, LastN | NonDeterministic):
             return track.floor is not None and event.place >= track.floor
         return bool(open_) and event.place >= min(window.events[0].place for window in open_)
 
@@ -890,6 +915,11 @@ class Running:
     def take(self, key: tuple[Any, ...], event: Event) -> None:
         track = self.tracks.setdefault(key, Track())
         track.events = sorted([*track.events, event], key=lambda e: e.place)
+        track.taken.append(event)
+        if isinstance(self.window, Grid) and self.window.measure not in ("time", "count"):
+            values = [math.floor(e.columns[self.window.measure]) for e in track.events]
+            if any(b < a for a, b in pairwise(values)):
+                raise Refused(f"{self.window.measure} decreases: {values}")
 
     # ----------------------------------------------------------------------- watermarks
 
@@ -908,49 +938,55 @@ class Running:
                 before = without_events(self.window, final, self.horizon + self.lateness)
                 empty += [window for window in before if bounds_of(window) not in known]
             stood += empty
-        if self.since != -math.inf:
-            self.mark_fragments(stood, final)
-        now = [window for window in stood if window.due and (window.complete or partial)]
-        bounds = Counter(map(bounds_of, now))
-        self.shared |= {(self.query.name, key, *pair) for pair, windows in bounds.items() if windows > 1}
-        rows = list(self.compare(key, track, [window for window in now if not self.is_closed(track, window)]))
+        now = [
+            window for window in stood if window.due and (window.complete or partial) and self.is_whole(window, final)
+        ]
+        now = [window for window in now if not self.is_closed(track, window)]
+        numbers = Counter(track.gone)
+        for window in now:  # in their order
+            window.ordinal = numbers[bounds_of(window)]
+            numbers[bounds_of(window)] += 1
+        rows = list(self.compare(key, track, now))
         self.close(track, stood, w)
-        return [row for row in rows if row.start > self.whole_after]
+        return rows
 
-    @property
-    def whole_after(self) -> float:
-        """Windows that begin later lack no event that was not seen: one that would have joined a session, or lived."""
-        unseen = {Session: "gap", Snapshot: "lifetime"}.get(type(self.window))
-        return self.since + (0 if unseen is None else getattr(self.window, unseen))
-
-    def mark_fragments(self, stood: list[Standing], events: list[Event]) -> None:
-        """Windows of a query that was added later which may have begun before, whatever their first event: they start
-        with the last time that was not seen."""
-        for window in stood:
-            first = window.events[0] if window.events else None
-            if isinstance(self.window, Punctuation):
-                fragment = first is events[0] and not first.meets(self.window.predicate)
-            elif isinstance(self.window, ThresholdFrame):
-                fragment = first is events[0]
-            elif isinstance(self.window, LastN):
-                fragment = len(window.events) < self.window.n
-            elif isinstance(self.window, Grid) and self.window.measure not in ("time", "count"):
-                if window.low <= events[0].columns[self.window.measure]:
-                    window.start = self.since  # its own bounds are no times
-                continue
-            else:
-                continue
-            if fragment:
-                window.low = window.start = self.since
+    def is_whole(self, window: Standing, events: list[Event]) -> bool:
+        """Whether a window of a query that was added later is known to have begun after that, with all its events, by
+        the events it has seen until now."""
+        if self.since == -math.inf:
+            return True
+        asked, first = self.window, window.events[0] if window.events else None
+        if isinstance(asked, Session):
+            return bool(window.start > self.since + asked.gap)
+        if isinstance(asked, Snapshot):
+            return bool(window.start > self.since + asked.lifetime)
+        if isinstance(asked, Punctuation):
+            return first is not None and first.meets(asked.predicate)
+        if isinstance(asked, ThresholdFrame):
+            return first is not events[0]
+        if isinstance(asked, LastN):
+            return len(window.events) == asked.n
+        if isinstance(asked, Grid) and asked.measure not in ("time", "count"):
+            return bool(window.low > events[0].columns[asked.measure])
+        return bool(window.start > self.since)
 
     def is_closed(self, track: Track, window: Standing) -> bool:
         """Whether it was closed at the last watermark. Where edges are fixed, a window is there before its events."""
         if self.fixed:
             return window.end <= self.horizon
-        return window.complete and track.closed is not None and window.completion <= track.closed
+        return self.comes_before_a_closed_one(track, window)
+
+    @staticmethod
+    def comes_before_a_closed_one(track: Track, window: Standing) -> bool:
+        """Or is that one: what a closed window has become since."""
+        return track.closed is not None and window.completion is not None and window.completion <= track.closed
+
+    def is_past(self, track: Track, window: Standing, horizon: float) -> bool:
+        """Whether late events are not accepted for its sake."""
+        return (window.complete and window.end <= horizon) or self.comes_before_a_closed_one(track, window)
 
     def compare(self, key: tuple[Any, ...], track: Track, now: list[Standing]) -> Iterator[Row]:
-        """What is different from what came out before, as rows. A window is what its bounds and its events are."""
+        """What is different from what came out before, as rows. A window is what its identity and its events are."""
         before, kept = list(track.emitted), []
         changed = []
         for window in now:
@@ -963,7 +999,7 @@ class Running:
         for window in changed:
             row = self.row(key, track, window)
             kept.append((window, row))
-            before_it = next((old for old in before if bounds_of(old[0]) == bounds_of(window)), None)
+            before_it = next((old for old in before if identity_of(old[0]) == identity_of(window)), None)
             if before_it is not None:
                 before.remove(before_it)  # it comes out again
             yield row
@@ -976,11 +1012,12 @@ class Running:
         events = [event for event in window.events if where is None or event.meets(where)]
         values = tuple(asked.over(events) for asked in self.query.aggregates)
         low, high, start, end = window.low, window.high, window.start, window.end
-        return Row(self.query.name, key, low, high, start, end, self.revision(track, window), False, values)
+        revision = self.revision(track, window)
+        return Row(self.query.name, key, low, high, start, end, revision, False, values, window.ordinal)
 
     def revision(self, track: Track, window: Standing) -> int:
-        track.rows[bounds_of(window)] += 1
-        return track.rows[bounds_of(window)] - 1
+        track.rows[identity_of(window)] += 1
+        return track.rows[identity_of(window)] - 1
 
     def close(self, track: Track, stood: list[Standing], w: float) -> None:
         horizon = w - self.lateness
@@ -993,20 +1030,30 @@ class Running:
         elif closed:
             completion = max(window.completion for window in closed)
             track.closed = completion if track.closed is None else max(track.closed, completion)
-        if isinstance(self.window, LastN) and stood:
-            # A window that a late event makes may begin before all others; what was too late before then still is.
+        if isinstance(self.window, LastN | NonDeterministic):
+            # A window that a late event makes may begin before all others. What was too late before then still is,
+            # unless an event that came since was accepted before it.
             firsts = [window.events[0].place for window in stood if not window.complete or window.end > horizon]
-            track.floor = max([min(firsts), *([] if track.floor is None else [track.floor])])
+            point = min([*firsts, *(event.place for event in track.events if horizon <= event.ts <= w)], default=NEVER)
+            least = min([event.place for event in track.taken], default=NEVER)
+            track.floor = point if track.floor is None else max(point, min(track.floor, least))
+            track.taken = [event for event in track.taken if event.ts > w]
         track.stood = stood
-        track.emitted = [(window, row) for window, row in track.emitted if window.end > horizon or not window.complete]
+        over = [window for window, _ in track.emitted if window.complete and window.end <= horizon]
+        track.gone.update(map(bounds_of, over))
+        track.emitted = [(window, row) for window, row in track.emitted if window not in over]
 
 
 def bounds_of(window: Standing) -> tuple[int, int]:
     return (window.low, window.high)
 
 
+def identity_of(window: Standing) -> tuple[int, int, int]:
+    return (*bounds_of(window), window.ordinal)
+
+
 def same_set(a: Standing, b: Standing) -> bool:
-    return bounds_of(a) == bounds_of(b) and set(a.events) == set(b.events)
+    return identity_of(a) == identity_of(b) and set(a.events) == set(b.events)
 
 
 class Stream:
@@ -1022,41 +1069,65 @@ class Stream:
         allowed_lateness: int = 0,
         in_order: bool = False,
         key_ttl: int | None = None,
+        watermarks: tuple[int, int] | None = None,
     ) -> None:
         self.time, self.key, self.sequence = time, tuple(key), sequence
         self.lateness = allowed_lateness
+        self.watermarks = (0, 1) if in_order else watermarks  # the delay and the step of those that follow the events
+        self.due: list[Row] = []  # what they brought
         self.key_ttl = key_ttl
         self.last: dict[tuple[Any, ...], int] = {}  # the greatest event time of each key that has not ended
         self.in_order = in_order
         self.running = [Running(query, allowed_lateness) for query in queries]
         self.watermark = -math.inf
         self.greatest = -math.inf  # the greatest event time so far
+        self.last_place: tuple[float, float] = (-math.inf, -math.inf)  # (ts, sequence) of the last event
         self.arrived = self.came_late = self.expired = 0
         self.undelivered: list[Mapping[str, Any]] = []
 
     def process(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        for row in rows:
-            ts = row[self.time]
-            event = Event(ts, 0 if self.sequence is None else row[self.sequence], self.arrived, row)
-            self.arrived += 1
-            if self.in_order and ts < self.greatest:
-                raise ValueError(f"row {event.arrival}: {ts} after {self.greatest}")
-            self.greatest = max(self.greatest, ts)
-            late = ts < self.watermark or (self.sequence is not None and ts == self.watermark)
-            self.came_late += late
-            key = tuple(row[name] for name in self.key)
-            self.last[key] = max(self.last.get(key, ts), ts)
-            takers = [running for running in self.running if running.accepts(key, event, self.watermark, late)]
-            for running in takers:
-                running.take(key, event)
-            if late and not takers:
-                self.expired += 1
-                self.undelivered.append(row)
+        """Take a batch of events, or refuse all of them."""
+        measured = any(isinstance(r.window, Grid) and r.window.measure not in ("time", "count") for r in self.running)
+        before = copy.deepcopy(vars(self)) if measured else {}
+        try:
+            for row in rows:
+                self.take(row)
+        except Refused:
+            self.__dict__ = before
+            raise
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        ts = row[self.time]
+        event = Event(ts, 0 if self.sequence is None else row[self.sequence], self.arrived, row)
+        self.arrived += 1
+        if self.in_order and (ts, event.sequence) < self.last_place:
+            raise ValueError(f"row {event.arrival}: {ts, event.sequence} after {self.last_place}")
+        self.last_place = (ts, event.sequence)
+        self.greatest = max(self.greatest, ts)
+        late = not self.in_order and (ts < self.watermark or (self.sequence is not None and ts == self.watermark))
+        self.came_late += late
+        key = tuple(row[name] for name in self.key)
+        self.last[key] = max(self.last.get(key, ts), ts)
+        takers = [running for running in self.running if running.accepts(key, event, self.watermark, late)]
+        for running in takers:
+            running.take(key, event)
+        if not takers:
+            self.expired += 1
+            self.undelivered.append(row)
+        if self.watermarks is not None:
+            delay, step = self.watermarks
+            if (reached := (self.greatest - delay) // step * step) > self.watermark:
+                self.due += self.pass_(reached)
+
+    def pass_(self, w: float) -> list[Row]:
+        """The rows that a watermark brings."""
+        self.watermark = max(self.watermark, w)
+        return [row for running in self.running for row in running.advance(self.watermark, partial=False)]
 
     def advance(self, w: float | None = None) -> list[Row]:
-        """The rows that a watermark brings; in order, every event was one."""
-        self.watermark = max(self.watermark, self.greatest if w is None else w)
-        rows = [row for running in self.running for row in running.advance(self.watermark, partial=False)]
+        """The rows that are due at a watermark; those that the events brought are among them."""
+        rows = self.due + self.pass_(self.watermark if w is None else w)
+        self.due = []
         if self.key_ttl is not None:
             over = self.watermark - self.lateness - self.key_ttl
             for key in [key for key, last in self.last.items() if last <= over]:
@@ -1071,21 +1142,18 @@ class Stream:
 
     def finish(self, partial: bool = False) -> list[Row]:
         self.watermark = math.inf
-        return [row for running in self.running for row in running.advance(self.watermark, partial)]
+        rows, self.due = self.due, []
+        return rows + [row for running in self.running for row in running.advance(self.watermark, partial)]
 
     def late(self) -> list[Mapping[str, Any]]:
         """The expired events since the last call."""
         expired, self.undelivered = self.undelivered, []
         return expired
 
-    @property
-    def shared(self) -> set[tuple[Any, ...]]:
-        """(query, key, low, high) that were the bounds of several windows: with equal times, windows of zero length, or
-        those of a function that begins or emits several. Which of them is a revision of which is not defined."""
-        return {bounds for running in self.running for bounds in running.shared}
-
     def add(self, query: Query) -> None:
         self.running.append(Running(query, self.lateness, self.greatest))
+        self.running[-1].horizon = self.watermark - self.lateness
 
     def remove(self, name: str) -> None:
         self.running = [running for running in self.running if running.query.name != name]
+        self.due = [row for row in self.due if row.query != name]

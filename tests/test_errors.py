@@ -12,12 +12,16 @@ BUILTINS = {
     errors.WrongType: TypeError,
     errors.UnknownColumn: KeyError,
     errors.OutOfOrder: ValueError,
+    errors.Overflow: OverflowError,
     errors.Unanswerable: LookupError,
     errors.EmptyWindow: IndexError,
     errors.UnsupportedAggregate: TypeError,
     errors.CorruptSnapshot: ValueError,
     errors.LawViolation: AssertionError,
     errors.MissingExtra: ImportError,
+    errors.TooManyRows: ValueError,
+    errors.Interrupted: RuntimeError,
+    errors.Busy: RuntimeError,
 }
 
 

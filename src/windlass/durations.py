@@ -23,7 +23,7 @@ import numpy as np
 
 from windlass.errors import InvalidArgument, WrongType
 
-__all__ = ["UNITS", "Duration", "format", "parse"]
+__all__ = ["UNITS", "Duration", "format", "parse", "refuse_plain"]
 
 Duration: TypeAlias = "str | int | np.integer | datetime.timedelta | np.timedelta64"
 
@@ -110,6 +110,17 @@ def parse(duration: Duration, *, unit: str = "us", positive: bool = True) -> int
             f"a duration must be positive, but {_shown(duration)} is {'zero' if count == 0 else 'negative'}"
         )
     return count
+
+
+def refuse_plain(what: str, duration: object) -> None:
+    """Refuse a positive integer where times are timestamps: it does not say what it counts."""
+    if isinstance(duration, np.timedelta64) or not isinstance(duration, int | np.integer):
+        return
+    if duration > 0:
+        raise WrongType(
+            f"{what} is the plain integer {duration}, but times are timestamps: "
+            f"write '{duration}s' for seconds, or a timedelta; microseconds are '{duration}us'"
+        )
 
 
 def format(duration: int, unit: str = "us") -> str:

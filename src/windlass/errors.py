@@ -8,13 +8,17 @@ processes.
 from __future__ import annotations
 
 __all__ = [
+    "Busy",
     "CorruptSnapshot",
     "EmptyWindow",
     "InterpretedAggregate",
+    "Interrupted",
     "InvalidArgument",
     "LawViolation",
     "MissingExtra",
     "OutOfOrder",
+    "Overflow",
+    "TooManyRows",
     "Unanswerable",
     "UnknownColumn",
     "UnsupportedAggregate",
@@ -29,6 +33,10 @@ class WindlassError(Exception):
 
 class InvalidArgument(WindlassError, ValueError):
     """A value of the right type that cannot be used, such as a slide longer than its window."""
+
+
+class TooManyRows(InvalidArgument):
+    """A call that would give more rows than `max_rows` allows. Nothing has changed."""
 
 
 class WrongType(WindlassError, TypeError):
@@ -46,6 +54,12 @@ class OutOfOrder(WindlassError, ValueError):
     """An event that is earlier than its predecessor, where the order was promised."""
 
 
+class Overflow(WindlassError, OverflowError):
+    """An answer that its type cannot hold, such as a sum of int64 beyond 2^63."""
+
+    row: int | None = None  # of the answer among those made together, until the message names its window
+
+
 class Unanswerable(WindlassError, LookupError):
     """A range of the past whose slots are no longer retained."""
 
@@ -60,6 +74,14 @@ class UnsupportedAggregate(WindlassError, TypeError):
 
 class CorruptSnapshot(WindlassError, ValueError):
     """A snapshot that is damaged, or of another version or configuration."""
+
+
+class Interrupted(WindlassError, RuntimeError):
+    """An object whose state is unknown, because an exception interrupted a call: restore it, or make another."""
+
+
+class Busy(WindlassError, RuntimeError):
+    """A call of an object that is in another call, of another thread or of a user's function."""
 
 
 class LawViolation(WindlassError, AssertionError):

@@ -72,7 +72,7 @@ def test_two_stacks_costs_three_a_round():
 def test_integers_wrap_around_as_they_do_compiled(dtype, value):
     values = np.array([value, value, value, value, 5], dtype)
     wrapping = agg.define("total", lift=lambda x: x, combine=lambda a, b: a + b, inverse=lambda c, a: c - a)()
-    for aggregate in (wrapping, agg.sum()):
+    for aggregate in (wrapping, agg.sum(on_overflow="wrap")):
         expected = TwoStacks(aggregate).slide(values, window=3).tolist()
         assert TwoStacks(counted(aggregate)[0]).slide(values, window=3).tolist() == expected
     expected = SubtractOnEvict(wrapping).slide(values, window=3).tolist()

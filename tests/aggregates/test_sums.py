@@ -1,12 +1,17 @@
 import decimal
+import json
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import windlass.aggregates as agg
-from windlass.errors import WrongType
+from windlass.aggregates.definitions import aggregate_of, definition_of
+from windlass.aggregates.values import value_type
+from windlass.errors import InvalidArgument, Overflow
 from windlass.stores import SubtractOnEvict, TwoStacks
 
 BIG = Decimal("1" + "0" * 33 + "1")
@@ -36,10 +41,16 @@ def test_the_mean_of_decimals_rounds_half_to_even():
 
 def test_decimals_that_need_too_many_digits_are_an_error():
     nines = [Decimal("9" * 38)] * 2
-    with pytest.raises(WrongType, match="does not fit"):
+    with pytest.raises(
+        Overflow, match=r"sum\(\) of 2 values: the answer is 19+8, which decimal128\(38, 0\) cannot hold"
+    ):
         agg.sum().of(pa.array(nines, pa.decimal128(38, 0)))
-    with pytest.raises(WrongType, match="does not fit"):
+    with pytest.raises(Overflow, match=r"avg\(\) of 2 values: .* cannot hold"):
         agg.avg().of(pa.array(nines, pa.decimal128(38, 0)))
+    assert agg.sum(on_overflow="null").of(pa.array(nines, pa.decimal128(38, 0))) is None
+    assert agg.sum(on_overflow="null").of(pa.array([*nines, Decimal("-" + "9" * 38)], pa.decimal128(38, 0))) == nines[0]
+    with pytest.raises(InvalidArgument, match="cannot wrap"):
+        agg.sum(on_overflow="wrap").of(pa.array(nines, pa.decimal128(38, 0)))
     assert agg.sum().of(pa.array(nines, pa.decimal256(40, 0))) == Decimal("1" + "9" * 37 + "8")
 
 
@@ -85,3 +96,64 @@ def test_the_mean_of_decimals_slides():
 
 def test_mean_is_another_name_of_avg():
     assert agg.mean("x", weight="w") == agg.avg("x", weight="w")
+
+
+BIG_INTEGERS = st.sampled_from([2**63 - 1, -(2**63), 2**62, -(2**62), 1, 0, -1]) | st.integers(-(2**63), 2**63 - 1)
+
+
+@given(values=st.lists(BIG_INTEGERS | st.none(), max_size=12))
+def test_sums_of_integers_fit_are_null_or_wrap(values):
+    some = [v for v in values if v is not None]
+    total = sum(some)
+    fits = -(2**63) <= total < 2**63
+    array = pa.array(values, pa.int64())
+    wrapped = (total + 2**63) % 2**64 - 2**63
+    assert agg.sum(on_overflow="null").of(array) == (total if some and fits else None)
+    assert agg.sum(on_overflow="wrap").of(array) == (wrapped if some else None)
+    if fits:
+        assert agg.sum().of(array) == (total if some else None)
+    else:
+        with pytest.raises(Overflow, match=f"the sum is {total}, which int64 cannot hold"):
+            agg.sum().of(array)
+
+
+@given(values=st.lists(BIG_INTEGERS, min_size=1, max_size=12))
+def test_durations_and_unsigned_integers(values):
+    total = sum(values)
+    answer = SubtractOnEvict(agg.sum(on_overflow="null"), dtype=pa.duration("ns"), nullable=False)
+    answer.insert_many(pa.array(values, pa.duration("ns")))
+    found = answer.slide(pa.array([0], pa.duration("ns")), window=len(values) + 1).cast(pa.int64()).to_pylist()
+    assert found == [total if -(2**63) <= total < 2**63 else None]
+    sizes = [abs(v) for v in values]
+    unsigned = agg.sum(on_overflow="null").of(pa.array(sizes, pa.uint64()))
+    assert unsigned == (sum(sizes) if sum(sizes) < 2**64 else None)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "spread"])
+def test_what_comes_of_an_overflow_is_part_of_an_aggregate(aggregate):
+    make = getattr(agg, aggregate)
+    assert make("x") == make("x", on_overflow="raise") != make("x", on_overflow="null")
+    assert repr(make("x", on_overflow="wrap")) == f"{aggregate}(x, on_overflow='wrap')"
+    for mode in ("raise", "null", "wrap"):
+        again = aggregate_of(json.loads(json.dumps(definition_of(make("x", on_overflow=mode)))))
+        assert again == make("x", on_overflow=mode)
+    with pytest.raises(InvalidArgument, match="on_overflow is 'raise', 'null' or 'wrap', got 'ignore'"):
+        make("x", on_overflow="ignore")
+
+
+@given(values=st.lists(BIG_INTEGERS, min_size=1, max_size=5))
+def test_a_spread_that_does_not_fit(values):
+    spread = max(values) - min(values)
+    assert agg.spread(on_overflow="null").of(values) == (spread if spread < 2**63 else None)
+    assert agg.spread(on_overflow="wrap").of(values) == (spread + 2**63) % 2**64 - 2**63
+    if spread >= 2**63:
+        with pytest.raises(Overflow, match=f"the spread is {spread}, which int64 cannot hold"):
+            agg.spread().of(values)
+
+
+def test_integers_of_few_bits_have_one_field_and_no_second_one():
+    for dtype in (np.int8, np.uint8, np.int16, np.int32, np.uint32, np.bool_):
+        assert agg.sum().monoid([value_type(dtype)], nullable=False).wide is None
+    for arrow in (pa.int64(), pa.uint64(), pa.duration("us")):
+        assert agg.sum().monoid([value_type(arrow)]).wide is not None
+        assert agg.sum(on_overflow="wrap").monoid([value_type(arrow)]).wide is None

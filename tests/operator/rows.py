@@ -7,6 +7,7 @@ Twins            an operator and an oracle that are given the same; every differ
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,9 +16,11 @@ from typing import Any
 import oracle
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 import windlass
 from windlass import agg, windows
+from windlass.errors import OutOfOrder
 
 # --------------------------------------------------------------------------- events
 
@@ -141,7 +144,8 @@ def operator_rows(results: Any, asked: Iterable[Asked], key: Sequence[str]) -> l
             low, high = got.get("low", start), got.get("high", end)
             values = tuple(got[name] for name in query.aggregates)
             keys = tuple(got[name] for name in key)
-            rows.append(oracle.Row(query.name, keys, low, high, start, end, got["revision"], got["retraction"], values))
+            history = got["revision"], got["retraction"]
+            rows.append(oracle.Row(query.name, keys, low, high, start, end, *history, values, got.get("ordinal", 0)))
     assert len(results) == len(rows)
     return rows
 
@@ -167,6 +171,7 @@ class Twins:
         in_order: bool = False,
         store: str = "auto",
         key_ttl: int | None = None,
+        watermarks: tuple[int, int] | None = None,
         **options: Any,
     ) -> None:
         self.asked, self.key, self.in_order = list(asked), tuple(key), in_order
@@ -178,6 +183,7 @@ class Twins:
             "order": "in-order" if in_order else "out-of-order",
             "store": store,
             "key_ttl": key_ttl,
+            "watermarks": None if watermarks is None else windlass.Watermarks(*watermarks),
             **options,
         }
         self.operator = self._operator()
@@ -188,8 +194,10 @@ class Twins:
             allowed_lateness=allowed_lateness,
             in_order=in_order,
             key_ttl=key_ttl,
+            watermarks=watermarks,
         )
         self.log: list[str] = []
+        self.revisions: Counter[Any] = Counter()  # how many rows came out of each window
 
     def _operator(self) -> Any:
         return windlass.Operator([query.for_operator() for query in self.asked], **self.options)
@@ -197,8 +205,14 @@ class Twins:
     def process(self, *batches: Sequence[Mapping[str, Any]]) -> Twins:
         for batch in batches:
             self.log.append(f"process {[row['ts'] for row in batch]}")
-            self.operator.process(table(batch))
-            self.oracle.process(batch)
+            try:
+                self.oracle.process(batch)
+            except oracle.Refused as error:
+                with pytest.raises(OutOfOrder):
+                    self.operator.process(table(batch))
+                self.log.append(f"refused: {error}")
+            else:
+                self.operator.process(table(batch))
         return self
 
     def advance(self, w: int | None = None) -> list[oracle.Row]:
@@ -218,26 +232,57 @@ class Twins:
 
     def remove(self, name: str) -> None:
         self.log.append(f"remove {name}")
+        self._forget_revisions(name)
         self.asked = [query for query in self.asked if query.name != name]
         self.operator.remove(name)
         self.oracle.remove(name)
+
+    def _forget_revisions(self, name: str) -> None:
+        self.revisions = Counter({identity: n for identity, n in self.revisions.items() if identity[0] != name})
 
     def restart(self) -> None:
         """Go on in a new operator from a snapshot of this one."""
         self.log.append("restart")
         self.operator = self._operator().restore(self.operator.snapshot())
 
-    def _defined(self, rows: list[oracle.Row]) -> list[oracle.Row]:
-        """Without what is not defined: revisions among windows with the same bounds, and their corrections."""
-        shared = self.oracle.shared
-        told_apart = [row for row in rows if (*row[:2], row.low, row.high) not in shared]
-        others = [row._replace(revision=-1) for row in rows if (*row[:2], row.low, row.high) in shared]
-        return told_apart + (others if self.oracle.came_late == 0 else [])
+    def exchange(self, kept: Sequence[str], *more: Asked) -> None:
+        """Go on from a snapshot in an operator that has some of the queries, and others."""
+        self.log.append(f"exchange {list(kept)} {[query.name for query in more]}")
+        gone = [query for query in self.asked if query.name not in kept]
+        self.asked = [query for query in self.asked if query.name in kept] + list(more)
+        snapshot = self.operator.snapshot()
+        self.operator = self._operator().restore(snapshot, removed=[query.for_operator() for query in gone])
+        for query in more:
+            self.oracle.add(query.for_oracle())
+        for query in gone:
+            self.oracle.remove(query.name)
+            self._forget_revisions(query.name)
+
+    def copy(self) -> None:
+        """Go on in a copy; what happens to the one that was copied does not matter."""
+        self.log.append("copy")
+        copied = copy.deepcopy(self.operator)
+        self.operator.finish()
+        self.operator = copied
+
+    def peek(self) -> None:
+        self.log.append("peek")
+        self.operator.peek()
+
+    def _check_identities(self, results: Any) -> None:
+        """The table of all queries tells windows apart as sinks do: each has every revision once."""
+        for got in results.to_arrow().to_pylist():
+            window = tuple(got["window"].values()) if got["low"] is None else ()
+            identity = (got["query"], *(got[name] for name in self.key), got["low"], got["high"], *window)
+            assert got["revision"] == self.revisions[identity], f"revision {got} after {' | '.join(self.log)}"
+            self.revisions[identity] += 1
 
     def _check(self, results: Any, want: list[oracle.Row]) -> list[oracle.Row]:
         when = " | ".join(self.log)
         got = operator_rows(results, self.asked, self.key)
-        assert_same_rows(self._defined(got), self._defined(want), when)
+        assert_same_rows(got, want, when)
+        if self.options["key_ttl"] is None:  # else revisions begin again with every life of a key
+            self._check_identities(results)
         late = self.operator.late()
         assert "reason" in late.column_names
         expired = sorted(row["id"] for row in late.to_pylist())

@@ -83,8 +83,26 @@ def draining(state: Any, ts: Any, y: Any) -> Any:
     return (kept + 1 - evict, 1 if y == 4 else 0), evict, y == 4
 
 
+def ending(state: Any, ts: Any, y: Any) -> Any:
+    """One begins with every event. The oldest ends at an even event where y is high."""
+    n = state[0] + 1
+    return (n,), 1, y > 1 and n % 2 == 0
+
+
+def beginning(state: Any, ts: Any, y: Any) -> Any:
+    """One begins with every third event, and the oldest ends at an even event where y is high."""
+    n = state[0] + 1
+    return (n,), n % 3 == 1, y > 1 and n % 2 == 0
+
+
+def changing(state: Any, ts: Any, y: Any) -> Any:
+    """How many begin depends on all values before."""
+    n = state[0] + y
+    return (n,), n % 3, n % 2
+
+
 STEPS = [Deterministic(count_range_slide(a, b)) for a, b in ((4, 2), (3, 3), (5, 2), (1, 1))]
-STEPS += [Deterministic(doubled, ("y",))]
+STEPS += [Deterministic(step, ("y",)) for step in (doubled, ending, beginning, changing)]
 
 
 def low_or_high(ts: Any, y: Any) -> Any:
@@ -93,7 +111,16 @@ def low_or_high(ts: Any, y: Any) -> Any:
 
 
 STEPS += [DataDriven(low_or_high, ("y",))]
+
+
+def fickle(state: Any, ts: Any, y: Any) -> Any:
+    """A window after every third event; what is kept goes where the values so far say so."""
+    n, total = state[0] + 1, state[1] + y
+    return (n, total), 9 if total % 4 == 0 else (1 if y < 2 else 0), n % 3 == 0
+
+
 NON_DETERMINISTIC = [NonDeterministic(last_few, ("y",)), NonDeterministic(draining, ("y",), (0, 0))]
+NON_DETERMINISTIC += [NonDeterministic(fickle, ("y",), (0, 0))]
 
 conditions = st.sampled_from(sorted(CONDITIONS))
 named = st.builds(Named, conditions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from typing import Any
 
@@ -135,6 +136,59 @@ def test_queries_with_functions_are_given_once_more() -> None:
     other = windlass.Operator(kept, time="ts").restore(op.snapshot(), removed=[mine])
     op.remove("mine")
     assert rows(other.finish()) == rows(op.finish())
+
+
+def starts(state: Any, ts: Any) -> Any:
+    return state, 1, 1
+
+
+def half(x: Any) -> Any:
+    return x / 2
+
+
+HALF = agg.define("half", lift=half, combine=lambda a, b: a + b, lower=half)
+KEPT = Query("n", windlass.Tumbling(3, measure="count"), agg.collect_list("x"))
+OF_CODE = [
+    Query("mine", windlass.Deterministic(starts), agg.count()),
+    Query("mine", windlass.NonDeterministic(lambda state, ts, x: (state, 0, True), columns="x"), agg.count()),
+    Query("mine", windlass.Punctuation(lambda t: pc.equal(t["x"], 1)), agg.max("y")),
+    Query("mine", windlass.ThresholdFrame(lambda t: pc.equal(t["x"], 1)), agg.max("y"), where=lambda t: t["flag"]),
+    Query("mine", windlass.Session(3), agg.last("y"), where=lambda t: pc.greater(t["x"], 1)),
+    Query("mine", windlass.Tumbling(5), HALF("y").alias("h"), agg.sum("x")),
+]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("order", ["in-order", "out-of-order"])
+@pytest.mark.parametrize("mine", OF_CODE, ids=lambda query: repr(query)[:24])
+def test_a_query_removed_before_the_snapshot_is_not_asked_for(mine: Query, order: Any, key: str | None) -> None:
+    """Nor by a snapshot of what was restored. One that has the same parts and is still there keeps them."""
+    options: dict[str, Any] = {"time": "ts", "key": key, "order": order}
+    beside = Query("beside", mine.window, *mine.aggregates, where=mine.where)
+    op = windlass.Operator([mine, KEPT, beside], **options)
+    op.process(table([event(1), event(2, flag=True), event(6), event(8, flag=True)]))
+    op.advance(6)
+    op.remove("mine")
+    restored = windlass.Operator([KEPT, beside], **options).restore(op.snapshot())
+    for one in (op, restored):
+        one.process(table([event(9, flag=True), event(12), event(20)]))
+        one.remove("beside")
+    again = windlass.Operator(KEPT, **options).restore(restored.snapshot())
+    again = windlass.Operator(KEPT, **options).restore(again.snapshot())
+    assert rows(again.advance(12)) == rows(op.advance(12)) == rows(restored.advance(12))
+    copied = pickle.loads(pickle.dumps(again))
+    assert rows(again.finish()) == rows(op.finish()) == rows(copied.finish())
+
+
+def test_an_expression_is_the_same_in_all_queries_that_are_gone() -> None:
+    where = pc.field("x") > 2
+    mine = Query("mine", windlass.Deterministic(starts), agg.count(), where=where)
+    pairs = Query("pairs", windlass.Tumbling(2, measure="count"), agg.count(), where=where)
+    op = windlass.Operator([KEPT, mine, pairs], time="ts")
+    op.process(table([event(1), event(6), event(7)]))
+    other = windlass.Operator(KEPT, time="ts").restore(op.snapshot(), removed=[mine])
+    other.process(table([event(8)]))
+    assert len(other.finish(partial=True)) == 2
 
 
 def test_another_query_needs_another_name() -> None:

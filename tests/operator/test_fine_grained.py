@@ -68,6 +68,12 @@ def test_batches_and_snapshots_do_not_matter(
     assert [x or [] for x in found] == brute(rows, reach.get("span", 0), reach.get("window", 0))
 
 
+@pytest.mark.parametrize("key", ["k", ()])
+def test_a_new_time_takes_the_place_of_the_oldest_even_if_it_is_earlier(key: Any) -> None:
+    rows = [("a", 10, 1), ("a", 20, 2), ("a", 5, 3), ("a", 5, 4), ("a", 15, 5)]
+    assert made({"window": 2}, key).process(batch(rows))["all"].to_pylist() == [[1], [1, 2], [3, 2], [3, 4, 2], [5, 2]]
+
+
 def test_a_damaged_snapshot_or_one_of_others_is_refused() -> None:
     for key in ("k", ()):
         fine = made({"window": 5}, key)

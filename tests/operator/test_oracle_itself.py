@@ -49,7 +49,7 @@ def events(text: str) -> list[dict[str, Any]]:
 
 
 def say(row: Row) -> str:
-    text = f"[{row.low},{row.high}) {''.join(row.values[0])}"
+    text = f"[{row.low},{row.high}){f'#{row.ordinal}' * (row.ordinal > 0)} {''.join(row.values[0])}"
     if (row.low, row.high) != (row.start, row.end):
         text += f" @[{row.start},{row.end})"
     text += f" r{row.revision}" if row.revision else ""
@@ -333,7 +333,7 @@ def test_punctuations() -> None:
     assert told.advance(4) == ["[1,4) ab"]
     assert told.finish() == ["[4,7) Cd"]
     assert found(Punctuation(capital), "A1 b2", partial=True) == ["[1,3) Ab"]
-    assert found(Punctuation(capital), "A5 B5 C5") == ["[5,5) A", "[5,5) B r1"]
+    assert found(Punctuation(capital), "A5 B5 C5") == ["[5,5) A", "[5,5)#1 B"]
 
 
 def test_a_late_punctuation_divides_a_window() -> None:
@@ -355,6 +355,26 @@ def test_a_punctuation_at_the_watermark_is_not_late() -> None:
     assert told.advance(8) == []
     assert told.process("X8").advance(8) == ["[1,8) Ab"]
     assert told.process("Y8").advance(8) == ["[8,8) X"]
+
+
+def test_a_late_punctuation_puts_a_window_in_front_of_others_with_the_same_bounds() -> None:
+    # B C D 5       sequence 1 3 5, then late 2: the windows of C and D have a new content, and there is one more
+    told = Told(Punctuation(capital), lateness=9, sequence=True).process("A4#0 B5#1 C5#3 D5#5 E6#0")
+    assert told.advance(6) == ["[4,5) A", "[5,5) B", "[5,5)#1 C", "[5,6) D"]
+    assert told.process("X5#2").advance(6) == ["[5,5)#1 X r1", "[5,5)#2 C"]
+
+
+def test_a_closed_window_keeps_its_ordinal() -> None:
+    told = Told(Punctuation(capital)).process("A5 B5 C5")
+    assert told.advance(5) == ["[5,5) A", "[5,5)#1 B"]
+    assert told.process("D5 E6").advance(6) == ["[5,5)#2 C", "[5,6) D"]
+
+
+def test_a_run_that_is_too_short_is_closed_like_a_frame() -> None:
+    # A B c 5       A alone is too short; it is closed by b at the horizon, and stays so though B comes in between
+    told = Told(ThresholdFrame(capital, 2), sequence=True).process("A5#0 b5#5")
+    assert told.advance(5) == []
+    assert told.process("B5#2 C5#6 D5#7 e5#8").advance(6) == ["[5,5) CD"]
 
 
 def test_frames() -> None:
@@ -482,6 +502,51 @@ def last_3_on_demand(state: Any, ts: int, x: str) -> Any:
     return (kept + 1 - evict,), evict, x.isupper()
 
 
+def even(state: Any, ts: int, x: str) -> Any:
+    """A window begins with every event, and the oldest ends before a capital that is even."""
+    n = state[0] + 1
+    return (n,), 1, int(x.isupper() and n % 2 == 0)
+
+
+def test_a_closed_window_does_not_come_again() -> None:
+    # a b c D       |a b c| ends before D, the fourth. With d3 that is the fifth: nothing ends before it
+    told = Told(Deterministic(even, ("x",))).process("a0 b1 c2 D4")
+    assert told.advance(5) == ["[0,4) abc"]
+    assert told.process("d3").advance(5) == []
+    assert told.process("F6").advance(6) == []  # |a b c d D|, which was closed
+    assert told.process("g7 H8").advance(8) == ["[1,8) bcdDFg"]
+    assert told.process("y0").late() == "y0"
+
+
+def third_and_even(state: Any, ts: int, x: str) -> Any:
+    n = state[0] + 1
+    return (n,), int(n % 3 == 1), int(x.isupper() and n % 2 == 0)
+
+
+def test_a_window_that_comes_back_goes_on_with_its_revisions() -> None:
+    told = Told(Deterministic(third_and_even, ("x",)), lateness=3).process("A1 B3 C6 D8 e11 F14")
+    assert told.advance(15) == ["[1,3) A", "[8,14) De"]
+    assert told.process("G9").advance(17) == ["[8,14) De r1 gone"]
+    assert told.process("h13").advance(21) == ["[8,14) DGeh r2"]
+
+
+def two_at_once(state: Any, ts: int, x: str) -> Any:
+    """Two windows begin with a capital, and one ends before a digit."""
+    return state, 2 * x.isupper(), x.isdigit()
+
+
+def test_windows_that_begin_with_one_event() -> None:
+    told = Told(Deterministic(two_at_once, ("x",)), lateness=10).process("A1 B1 c2")
+    assert told.process("13 23").advance(3) == ["[1,3) ABc", "[1,3)#1 ABc1"]
+    assert told.process("33 44").advance(4) == ["[1,3)#2 Bc12", "[1,4) Bc123"]
+    assert told.process("x2").advance(4) == [
+        "[1,3) ABcx r1",
+        "[1,3)#1 ABcx1 r1",
+        "[1,3)#2 Bcx12 r1",
+        "[1,4) Bcx123 r1",
+    ]
+
+
 def test_non_deterministic() -> None:
     # a b c D e F
     # 1 2 3 4 5 6
@@ -529,6 +594,15 @@ def test_in_order() -> None:
     assert [row[2:4] for row in stream.advance()] == [(1, 6)]
     with pytest.raises(ValueError):
         stream.process(events("d6"))
+
+
+@pytest.mark.parametrize("second", ["b1#2", "q:b1#2", "p:b0#5"])
+def test_in_order_with_a_sequence(second: str) -> None:
+    query = Query("q", Session(3), (Asked(oracle.count_events),))
+    stream = Stream([query], key=("k",), sequence="seq", in_order=True)
+    stream.process(events("p:a1#3 q:c1#3"))
+    with pytest.raises(ValueError):
+        stream.process(events(second))
 
 
 def test_revisions_count_retractions_too() -> None:

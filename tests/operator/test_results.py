@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass import agg, windows
+from windlass import agg, aggregate, windows
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.operator.keys import KeyIndex
 from windlass.operator.query import Query
@@ -221,6 +221,32 @@ def test_pandas_and_polars():
     assert pl.DataFrame(results).height == 5
     with pytest.raises(UnknownColumn):
         results.to_pandas("z")
+
+
+def test_frames_have_plain_columns_for_windows():
+    results = sample(ZONED)
+    for name in (None, "a", "c"):
+        pandas, polars = results.to_pandas(name), results.to_polars(name)
+        table = results.to_arrow() if name is None else results[name]
+        at = table.column_names.index("window")
+        names = [*table.column_names[:at], "start", "end", *table.column_names[at + 1 :]]
+        assert list(pandas.columns) == names == polars.columns
+        for i, bound in enumerate(("start", "end")):
+            times = table["window"].combine_chunks().flatten()[i]
+            assert pandas[bound].tolist() == times.to_pandas().tolist()
+            assert str(pandas[bound].dtype) == str(times.to_pandas().dtype)
+            assert polars[bound].to_list() == times.to_pylist()
+    numbers = sample(pa.int64()).to_pandas("a")
+    assert numbers["start"].dtype == numbers["end"].dtype == "int64"
+    none = Results.empty([A, C], KeyIndex(("user",)))
+    assert list(none.to_pandas("a").columns)[:3] == ["user", "start", "end"]
+
+
+def test_names_of_window_columns_never_collide():
+    query = Query("q", windows.Tumbling(10), agg.count().alias("end"))
+    frame = aggregate({"start": ["a"], "ts": [3]}, query, time="ts", key="start").to_pandas("q")
+    assert list(frame.columns) == ["start", "window.start", "window.end", "revision", "retraction", "end"]
+    assert frame.iloc[0].tolist() == ["a", 0, 10, 0, False, 1]
 
 
 @pytest.mark.parametrize("module", ["pandas", "polars"])

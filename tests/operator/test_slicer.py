@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import windlass
 from tests.operator.rows import SCHEMA, event, table
 from windlass import agg, errors
+from windlass.aggregates.partials import partial
 from windlass.operator.slicer import Slicer, refusal
 
 GRID = [
@@ -90,6 +91,7 @@ def test_an_expired_slice_says_what_each_query_would_have_answered() -> None:
     queries = [
         windlass.Query("sum", windlass.Tumbling(5), agg.sum("x")),
         windlass.Query("mean", windlass.Sliding(4, 2), agg.avg("x")),
+        windlass.Query("kept", windlass.Tumbling(5), partial(agg.sum("x")).alias("x")),
     ]
     op = windlass.Operator(queries, time="ts", key="k")
     op.bind(SCHEMA)
@@ -105,6 +107,7 @@ def test_an_expired_slice_says_what_each_query_would_have_answered() -> None:
     assert late["k"] == "a"
     assert late["slice"] == {"first": 6, "last": 7, "events": 2}
     assert (late["sum"], late["mean"]) == ({"sum(x)": 3}, {"avg(x)": 1.5})
+    assert late["kept"]["x"]["sum"] == 3
     assert late["reason"].startswith("late: the watermark is 20")
     assert (op.counters["events"], op.counters["expired"]) == (3, 2)
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import oracle
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -244,3 +245,24 @@ def test_triweave_folds_events_once() -> None:
     # WeaveShare: every event twice. TriWeave: once, and the four slices of every 30 again in both trees.
     assert spent["weaveshare"] == 2 * n - n / 10 - n / 15
     assert spent["triweave"] == (n - n * 4 / 30) + (2 * n * 4 / 30 - n / 10 - n / 15)
+
+
+@pytest.mark.parametrize("optimizer", ["weaveshare", "triweave"])
+@pytest.mark.parametrize("technique", ["panes", "slickdeque_inv", "flatfat", "two_stacks", "daba"])
+def test_sums_that_leave_64_bits(optimizer: str, technique: str) -> None:
+    top, total = 2**63 - 1, agg.sum("x", on_overflow="null")
+    xs = [1, 2, 3, top, top, -top, 5, -top - 1, 2**62, 2**62, -1, 7]
+    asked = [ACQ(3, 1, total, name="a"), ACQ(4, 2, total, name="b"), ACQ(6, 6, total, name="c")]
+    chosen = of_trees([(asked[:2], technique), (asked[2:], technique)], optimizer)
+    found = answers(chosen, list(range(12)), pa.table({"x": xs}), [3, 7])
+    for q in asked:
+        assert found[q.name] == windows(q.range, q.slide, q.offset, list(range(12)), xs, oracle.sum_or_null), q
+
+
+def test_plain_integers_are_no_lengths_over_timestamps() -> None:
+    times = np.array(["2024-01-01T00:00:00", "2024-01-01T00:00:01"], "datetime64[us]")
+    with pytest.raises(WrongType, match=r"the range of ACQ\(60, 1\) is the plain integer 60.*write '60s'"):
+        plan([ACQ(60, 1)]).run().process(times, np.array([1, 2]))
+    run = plan([acq := ACQ("2s", "1s")]).run()
+    run.process(times, np.array([1, 2]))
+    assert run.finish()[acq].value.to_pylist() == [3, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from math import exp, floor, log2
 from typing import Any
 
@@ -16,6 +15,7 @@ from windlass.errors import InvalidArgument, UnsupportedAggregate, WrongType
 from windlass.sharing import ACQ, Plan, alternatives, composite_slide, edges_of, f1, plan, with_acq, without_acq
 from windlass.sharing.acq import SELECTIVE
 from windlass.sharing.calibration import Calibration, calibration
+from windlass.sharing.cost import CostModel
 from windlass.sharing.planning import priced
 
 TECHNIQUES = ("panes", "flatfat", "flatfit", "slickdeque_inv", "bint", "two_stacks", "daba")
@@ -170,14 +170,16 @@ def test_one_more_and_one_less_is_the_plan_it_was() -> None:
             assert without_acq(with_acq(found, new), new) == found
 
 
-def test_changing_a_plan_of_a_thousand_acqs_touches_few_trees() -> None:
+def test_changing_a_plan_of_a_thousand_acqs_touches_few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(1)
     slides = (1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 100, 125, 200, 250, 500, 1000)
     acqs = [ACQ(s * rng.randint(1, 9999), s, name=str(k)) for k, s in enumerate(rng.choices(slides, k=1000))]
     found = plan(acqs, optimizer="weaveshare", technique="flatfit", objective="paper")
-    started = time.perf_counter()
+    priced = []
+    price = CostModel.tree
+    monkeypatch.setattr(CostModel, "tree", lambda model, load: priced.append(load) or price(model, load))
     changed = with_acq(found, ACQ(70, 7, name="new"), "flatfit")
-    assert time.perf_counter() - started < 5  # benchmarks measure; this only tells it from planning anew
+    assert len(priced) <= 4 * len(found.trees)  # planned anew, each tree is priced with each other
     kept = {frozenset(tree.acqs) for tree in found.trees} & {frozenset(tree.acqs) for tree in changed.trees}
     assert len(kept) >= len(found.trees) - 1
 

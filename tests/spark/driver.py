@@ -130,8 +130,8 @@ def main(
         time="ts",
         key="k",
         sequence="id",
-        allowed_lateness=LATENESS,
-        history=keep_history(str(here / "history"), tick=HISTORY.window.size, aggregates=KEPT),
+        allowed_lateness=f"{LATENESS}us",
+        history=keep_history(str(here / "history"), tick=f"{HISTORY.window.size}us", aggregates=KEPT),
     )
     if "written" in faults:
         frame = frame.mapInArrow(made.in_batches("written"), frame.schema)

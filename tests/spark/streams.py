@@ -24,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import oracle
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -226,8 +227,18 @@ class Asked:
     def for_windlass(self) -> windlass.Query:
         asked = [(AGGREGATES | self.more)[name][0].alias(name) for name in self.aggregates]
         where = None if self.where is None else (CONDITIONS | self.more)[self.where][0]
-        window = self._window(getattr(windows, type(self.window).__name__), 0)
+        made = getattr(windows, type(self.window).__name__)
+        lengths = {f.name for f in fields(made) if f.type == "Duration"} if self._on_time else set()
+
+        def in_microseconds(**given: Any) -> Any:
+            return made(**{k: np.timedelta64(v, "us") if k in lengths else v for k, v in given.items()})
+
+        window = self._window(in_microseconds, 0)
         return windlass.Query(self.name, window, *asked, where=where, emit_empty=self.emit_empty)
+
+    @property
+    def _on_time(self) -> bool:
+        return getattr(self.window, "measure", "time") == "time"
 
     def _window(self, make: Callable[..., Any], side: int) -> Any:
         given = {f.name: getattr(self.window, f.name) for f in fields(self.window)}
@@ -249,7 +260,10 @@ def rows_of(mixed: pa.Table, asked: Iterable[Asked], key: Sequence[str]) -> list
         low, high = (start, end) if on_time else (part["low"].to_pylist(), part["high"].to_pylist())
         keys = list(zip(*(part[name].to_pylist() for name in key), strict=True)) or [()] * part.num_rows
         values = [tuple(value[name] for name in query.aggregates) for value in part[query.name].to_pylist()]
-        columns = (keys, low, high, start, end, part["revision"].to_pylist(), part["retraction"].to_pylist(), values)
+        ordinal = [number or 0 for number in part["high"].to_pylist()] if on_time else [0] * part.num_rows
+        assert not on_time or part["low"].null_count == part.num_rows
+        history = part["revision"].to_pylist(), part["retraction"].to_pylist()
+        columns = (keys, low, high, start, end, *history, values, ordinal)
         found += [oracle.Row(query.name, *row) for row in zip(*columns, strict=True)]
     windows_ = mixed.num_rows - mixed["query"].null_count
     assert len(found) == windows_, f"{windows_} rows are windows, but only {len(found)} of queries that were asked"
@@ -276,21 +290,12 @@ def assert_same_rows(got: Iterable[Any], want: Iterable[Any], when: str = "") ->
     assert have == due, f"{when}: {len(missing)} missing, {len(surplus)} unexpected\n  {report}"
 
 
-def defined(rows: Iterable[oracle.Row], stream: oracle.Stream) -> list[oracle.Row]:
-    """Without what is not defined: revisions among windows with the same bounds, and their corrections."""
-    rows = list(rows)
-    shared = stream.shared
-    told_apart = [row for row in rows if (*row[:2], row.low, row.high) not in shared]
-    others = [row._replace(revision=-1) for row in rows if (*row[:2], row.low, row.high) in shared]
-    return told_apart + (others if stream.came_late == 0 else [])
-
-
 def collapsed(rows: Iterable[oracle.Row]) -> list[oracle.Row]:
     """The latest revision of every window that is not retracted; without its number, which depends on watermarks. A
     window goes by its own bounds: the times that one on another measure covers may change."""
     latest: dict[Any, oracle.Row] = {}
     for row in rows:
-        identity = (row.query, row.key, row.low, row.high)
+        identity = (row.query, row.key, row.low, row.high, row.ordinal)
         if identity not in latest or latest[identity].revision < row.revision:
             latest[identity] = row
     return [row._replace(revision=-1) for row in latest.values() if not row.retraction]
@@ -337,7 +342,7 @@ def of_batch(
     """What the oracle says of all events at once."""
     stream = oracle.Stream([a.for_oracle() for a in asked], key=key, sequence=sequence)
     stream.process(rows)
-    return defined(stream.finish(), stream)
+    return stream.finish()
 
 
 @dataclass
@@ -429,7 +434,7 @@ def stages(
     """What `run` does, without Spark. Before the micro-batches in `restarts` the operators go, and come back from a
     "snapshot" or from the "log"."""
     buckets = buckets if key else 1
-    job = Job(tuple(queries), SCHEMA, "ts", tuple(key), sequence, allowed_lateness, None, late, buckets)
+    job = Job(tuple(queries), SCHEMA, "ts", tuple(key), sequence, f"{allowed_lateness}us", None, late, buckets)
     frame, names = Frame(job), labels(buckets)
     operators = {name: job.operator() for name in names}
     log: list[dict[int, bytes]] = []
@@ -493,7 +498,7 @@ def assert_like_the_oracle(run: Run, asked: Sequence[Asked], want: Expected, key
     assert sorted(run.tables) == list(range(len(want.rows)))
     for n, due in enumerate(want.rows):
         got = rows_of(run.tables[n], asked, key)
-        assert_same_rows(defined(got, want.stream), defined(due, want.stream), f"micro-batch {n}")
+        assert_same_rows(got, due, f"micro-batch {n}")
         late = run.late(n)
         assert (pc.sum(late["events"]).as_py() or 0) == len(want.expired[n]), f"late events of micro-batch {n}"
         if late.num_rows and not pc.all(pc.is_null(late["row"])).as_py():

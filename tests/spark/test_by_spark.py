@@ -16,15 +16,24 @@ from windlass.spark.by_spark import choose
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+BIG = agg.sum("l", on_overflow="null")
 QUERIES = [
-    windlass.Query("sums", windlass.Sliding("20s", "5s"), agg.sum("i"), agg.sum("l"), agg.sum("d"), agg.avg("m")),
+    windlass.Query(
+        "sums",
+        windlass.Sliding("20s", "5s"),
+        agg.sum("i"),
+        BIG,
+        agg.sum("l", on_overflow="wrap"),
+        agg.sum("d"),
+        agg.avg("m"),
+    ),
     windlass.Query("counts", windlass.Tumbling("15s", offset="3s"), agg.count(), agg.count("d"), agg.avg("i")),
     windlass.Query("extremes", windlass.Tumbling("10s"), agg.min("d"), agg.max("d"), agg.min("l"), agg.max("i")),
 ]
 
 
 def events(spark, rows=900, seed=0):
-    """Hostile values: nulls in all columns, times before 1970, NaN and infinities, sums that wrap."""
+    """Hostile values: nulls in all columns, times before 1970, NaN and infinities, sums that do not fit."""
     rng = np.random.default_rng(seed)
 
     def some(values, share=0.1):
@@ -58,6 +67,27 @@ def test_the_same_rows_as_by_python(spark, key):
     untimed = rows(late_of(found["spark"]))
     assert untimed == rows(late_of(found["python"]))
     assert len(untimed) == given.where("ts is null").count() > 0
+
+
+@pytest.mark.parametrize("cut", ["spark", "python"])
+def test_sums_that_do_not_fit_are_refused_and_others_are_right(spark, cut):
+    top = 2**63 - 1
+    given = spark.createDataFrame(
+        pa.table(
+            {
+                "ts": pa.array([1, 2, 3, 4, 5, 11, 12], pa.int64()),
+                "x": pa.array([top, top, -top, -top, 3, 2**62, 2**62], pa.int64()),
+            }
+        )
+    )
+    query = windlass.Query("q", windlass.Tumbling(10), agg.sum("x").alias("s"))
+    fits = shared_windows(given.where("ts < 10"), query, time="ts", cut=cut)
+    assert [row["q"]["s"] for row in fits.collect()] == [3]
+    with pytest.raises(Exception, match=r"query 'q', window \[10, 20\), sum\(x\): the sum is 9223372036854775808"):
+        shared_windows(given, query, time="ts", cut=cut).collect()
+    null = windlass.Query("q", windlass.Tumbling(10), agg.sum("x", on_overflow="null").alias("s"))
+    found = shared_windows(given, null, time="ts", cut=cut).collect()
+    assert sorted([row["q"]["s"] for row in found], key=str) == [3, None]
 
 
 def test_times_that_are_numbers(spark):

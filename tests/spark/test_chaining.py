@@ -93,7 +93,9 @@ def test_a_join_and_an_aggregation_of_spark(spark, tmp_path, batches):
 def test_a_second_shared_windows(spark, tmp_path, batches, query, moment):
     results = results_of(first_windows(spark, tmp_path, batches), query, history=False, time="at")
     assert results.columns[:3] == ["k", "window", "at"]
-    queries = Query("large", windows.Tumbling(LARGE), agg.count().alias("windows"), agg.sum("events").alias("events"))
+    queries = Query(
+        "large", windows.Tumbling(f"{LARGE}us"), agg.count().alias("windows"), agg.sum("events").alias("events")
+    )
     second = shared_windows(results, queries, time="at", key="k", buckets=1, name="second")
     got = collected(second, tmp_path)
     assert got["late"].null_count == got.num_rows  # nothing was late on the way

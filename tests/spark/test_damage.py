@@ -43,7 +43,7 @@ from windlass.spark.buckets import labels
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-OPTIONS: dict[str, Any] = {"key": "k", "sequence": "id", "allowed_lateness": LATENESS, "buckets": 1}
+OPTIONS: dict[str, Any] = {"key": "k", "sequence": "id", "allowed_lateness": f"{LATENESS}us", "buckets": 1}
 
 
 def rows(batches: int) -> list[Any]:

@@ -1,7 +1,6 @@
 """The progress display: what a line says, how it is drawn, and that it listens to real queries."""
 
 import io
-import time
 
 import pytest
 from pyspark.sql import Row
@@ -174,11 +173,9 @@ def test_real_queries(spark, tmp_path):
         writer = counted.writeStream.format("noop").queryName(name).option("checkpointLocation", str(tmp_path / name))
         return writer.trigger(availableNow=True).start()
 
-    before = time.monotonic()
     with progress(spark, file=out):
         for query in [start("first"), start("second")]:
             assert query.awaitTermination(120)
-    assert time.monotonic() - before < 120
     text = out.getvalue()
     for name in ("first", "second"):
         mine = [line for line in text.splitlines() if line.startswith(name)]

@@ -38,7 +38,7 @@ def test_a_pinned_plan_goes_on_from_its_checkpoint(spark, tmp_path):
     batches = stream(31, batches=5, size=60, pace=60, how_late=200, keys=["a", "b", None])
     files, checkpoint = Files(tmp_path / "in", batches[:2]), tmp_path / "checkpoint"
     queries = [a.for_windlass() for a in ASKED]
-    options = {"delay": 10, "key": "k", "buckets": 2, "allowed_lateness": 20 * MS}
+    options = {"delay": 10, "key": "k", "buckets": 2, "allowed_lateness": "20ms"}
     runs = [run(spark, files, queries, checkpoint, plan=APART, **options)]
     fresh_workers(spark)
     files.add(*batches[2:4])

@@ -77,7 +77,7 @@ def test_events_from_the_future(spark, tmp_path, reader):
     if reader == "workers":
         source = parquet_events(spark, str(files.path), streaming=True, maxFilesPerTrigger=1)
     query = COUNTED.for_windlass()
-    options = {"key": "k", "watermark": "0 seconds", "allowed_lateness": 20 * MS}
+    options = {"key": "k", "watermark": "0 seconds", "allowed_lateness": "20ms"}
     got = run(spark, files, query, tmp_path / "c", delay=0, source=source, max_ahead="1 hour", **options)
     assert starts(got) == [[0], [], [0, 10], [0]]  # what came at 5 and 7 was still welcome
     late = got.late().to_pylist()

@@ -16,6 +16,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.errors import (
     CorruptSnapshot,
     EmptyWindow,
+    Interrupted,
     InvalidArgument,
     UnknownColumn,
     UnsupportedAggregate,
@@ -427,7 +428,7 @@ def test_a_compiled_function_that_raises_stops_the_store() -> None:
         lambda: store.slide([1], 8),
         lambda: store.snapshot(),
     ):
-        with pytest.raises(InvalidArgument, match=r"stopped in the middle of an update .*negative.*restore it from"):
+        with pytest.raises(Interrupted, match=r"interrupted by ValueError: negative.*restore it from a snapshot"):
             action()
     assert store.restore(good).query() == 36
 

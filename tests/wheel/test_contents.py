@@ -437,11 +437,11 @@ def test_another_process_sees_one_watermark_while_the_writer_goes_on(tmp_path: P
     out = context.Queue()
     process = context.Process(target=_read_in_another_process, args=(str(tmp_path), out))
     process.start()
-    assert out.get(timeout=60) == "ready"
+    assert out.get(timeout=600) == "ready"
     for t in range(1, 6000, 3):  # slots grow from 128 to thousands meanwhile: new generations
         w.insert_many(np.ones(3, np.int64), np.arange(t, t + 3))
         w.advance_to(t + 3)
-    wrong, watermarks = out.get(timeout=60)
+    wrong, watermarks = out.get(timeout=600)
     process.join()
     assert not wrong
     assert watermarks > 3

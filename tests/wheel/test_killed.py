@@ -1,12 +1,18 @@
-"""Writers that are killed, as by kill -9, while they write and put files together: nothing is lost, nor there twice."""
+"""Writers that are killed, as by kill -9, while they write and put files together: nothing is lost, nor there twice.
+
+A writer kills itself before some line of the package that was drawn beforehand, so it does not matter how fast it is.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
-import time
+import os
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +23,8 @@ from windlass.wheel import files, history_files
 from windlass.wheel.files import Directory
 from windlass.wheel.history_files import HistoryFiles, Kept
 
-KILLS, TICK, KEYS = 6, 10, ("a", "b")
+KILLS, TICK, KEYS = 8, 10, ("a", "b")
+LINES = 3000  # of the package, which a writer lives through at most: some batches
 KEPT = Kept(TICK, pa.int64(), pa.schema([("k", pa.string())]), (agg.sum("x"),), pa.schema([("x", pa.int64())]), 2)
 
 
@@ -89,6 +96,24 @@ def read_commits(path: Path) -> int:
     return batches
 
 
+def live(write: Callable[..., None], path: Path, arguments: tuple[str, ...], lines: int) -> None:
+    """Write, and be killed before the line of that number."""
+    left = lines
+
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        return stepped if os.sep + "windlass" + os.sep in frame.f_code.co_filename else None
+
+    def stepped(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        left -= event == "line"
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return stepped
+
+    sys.settrace(entered)
+    write(path, *arguments)
+
+
 @pytest.mark.parametrize(
     ("write", "read", "arguments"),
     [(write_history, read_history, ()), (write_commits, read_commits, ("parquet",))]
@@ -102,16 +127,10 @@ def test_a_writer_may_be_killed_at_any_time(
     context = multiprocessing.get_context("forkserver")  # processes that have imported all they need, and no threads
     context.set_forkserver_preload([__name__])
     while kills < KILLS or batches < 8:
-        before = {f.name for f in tmp_path.rglob("*")}
-        writer = context.Process(target=write, args=(tmp_path, *arguments))
+        writer = context.Process(target=live, args=(write, tmp_path, arguments, random.randrange(1, LINES)))
         writer.start()
-        deadline = time.monotonic() + 20
-        while {f.name for f in tmp_path.rglob("*")} == before and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(random.random() * 0.15)
-        assert writer.is_alive(), "it ends by no other way"
-        writer.kill()
         writer.join()
+        assert writer.exitcode == -signal.SIGKILL, "it ends by no other way"
         now = read(tmp_path)
         assert now >= batches, "what was complete stays"
         batches, kills = now, kills + 1

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import ValueType
-from windlass.errors import InvalidArgument, UnsupportedAggregate, WrongType
+from windlass.errors import InvalidArgument, Overflow, UnsupportedAggregate, WrongType
 
 Build = Callable[..., Monoid]
 Kind = Literal["distributive", "algebraic", "holistic"]
@@ -83,13 +83,19 @@ class Aggregate:
         """
         from windlass.aggregates import evaluation
         from windlass.aggregates.input import read_columns, types_of
+        from windlass.aggregates.overflow import LIMIT, greatest, located
 
         read = read_columns(self, values, types_of(self, dtype))
         nullable = any(c.valid is not None for c in read.columns)
         m = self.monoid([c.type for c in read.columns], nullable=nullable, identity=False)
         if read.length == 0:
             return evaluation.answer_of_nothing(m)
-        return evaluation.fold(m, evaluation.events_of(m, read.columns, read.length))[0].as_py()
+        if m.wide is not None and greatest(read.columns[0].values) * read.length >= LIMIT:
+            m = m.wide
+        try:
+            return evaluation.fold(m, evaluation.events_of(m, read.columns, read.length))[0].as_py()
+        except Overflow as error:
+            raise located(error, lambda row: f"{self!r} of {read.length} values") from None
 
     def __repr__(self) -> str:
         positional = len(self.columns) - len(self.keywords)

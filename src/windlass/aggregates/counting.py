@@ -49,7 +49,10 @@ class _Counted(Aggregate):
 
     def monoid(self, *arguments: Any, **options: Any) -> Monoid:
         # Counted around the whole monoid, nulls and all, so what its functions call among themselves is not.
-        m, counter = super().monoid(*arguments, **options), self.counter
+        return self._counting(super().monoid(*arguments, **options))
+
+    def _counting(self, m: Monoid) -> Monoid:
+        counter = self.counter
         base_lift, base_combine, base_lower = m.lift, m.combine, m.lower
         base_inverse: Any = m.inverse
         base_selects: Any = m.selects
@@ -85,6 +88,7 @@ class _Counted(Aggregate):
             inverse=if_given(m.inverse, inverse),
             selects=if_given(m.selects, selects),
             scan=None,
+            wide=None if m.wide is None else self._counting(m.wide),
             interpreted="its ⊕ calls are counted",
         )
 

@@ -16,14 +16,15 @@ does not depend on the order of arrival, which is what makes them commutative.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windlass.aggregates.aggregate import Aggregate, refuse_type
+from windlass.aggregates.aggregate import Aggregate, Build, refuse_type
 from windlass.aggregates.monoid import Columns, Monoid, object_field
+from windlass.aggregates.overflow import OnOverflow, as_signed, as_unsigned, checked, flagged, params
 from windlass.aggregates.results import struct_of
 from windlass.aggregates.values import BOOL, EXACT, FLOAT64, INT64, OBJECT, UINT64, ValueType, to_arrow, value_type
 from windlass.kernels import Field
@@ -44,9 +45,19 @@ def min_max(column: str | None = None) -> Aggregate:
     return Aggregate("min_max", (column,), _min_max, "algebraic")
 
 
-def spread(column: str | None = None) -> Aggregate:
-    """The range: the greatest value less the least; of times, a duration. Integers wrap in 64 bits."""
-    return Aggregate("spread", (column,), _spread, "algebraic")
+def spread(column: str | None = None, *, on_overflow: OnOverflow = "raise") -> Aggregate:
+    """The range: the greatest value less the least; of times, a duration.
+
+    `on_overflow` says what a difference of more than 63 bits gives (of uint64 there is none): "raise", "null", or
+    "wrap", the difference modulo 2^64.
+    """
+    mode = checked(on_overflow)
+    return Aggregate("spread", (column,), _spread_build(mode), "algebraic", params=params(mode))
+
+
+@cache
+def _spread_build(on_overflow: OnOverflow) -> Build:
+    return partial(_spread, on_overflow=on_overflow)
 
 
 def arg_min(column: str | None = None, *, by: str) -> Aggregate:
@@ -215,9 +226,11 @@ def _min_max(type_: ValueType) -> Monoid:
     )
 
 
-def _spread(type_: ValueType) -> Monoid:
+def _spread(type_: ValueType, on_overflow: OnOverflow) -> Monoid:
     result = _difference(type_)
     both = _min_max(type_)
+    if on_overflow != "wrap" and type_.dtype == INT64 and type_.arrow.bit_width == 64:
+        return replace(both, lower=_difference_and_high, **flagged("spread", result, on_overflow))
 
     def lower(p: Any) -> Any:
         return (p[1] - p[0],)
@@ -235,6 +248,12 @@ def _spread(type_: ValueType) -> Monoid:
         results=(Field("spread", value_type(result).dtype),),
         finish=days if pa.types.is_date32(type_.arrow) else None,
     )
+
+
+def _difference_and_high(p: Any) -> Any:
+    """The difference modulo 2^64, and 1 if it has more than 63 bits."""
+    low = as_signed(as_unsigned(p[1]) - as_unsigned(p[0]))
+    return (low, int(low < 0))
 
 
 def _difference(type_: ValueType) -> pa.DataType:

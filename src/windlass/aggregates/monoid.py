@@ -43,6 +43,9 @@ Columns = tuple[np.ndarray[Any, Any], ...]
 _serials = count()
 
 
+_DIGITS_MORE = 12  # digits that a sum of 10^12 decimals gains at most
+
+
 @dataclass(frozen=True)
 class Monoid:
     inputs: tuple[ValueType, ...]
@@ -64,7 +67,9 @@ class Monoid:
     vectorised: tuple[tuple[Function, Function], ...] = ()
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
-    wraps: bool = False  # ⊕ is addition modulo 2^64: ⊖ is exact however much was combined
+    wraps: bool = False  # ⊕ is addition modulo 2^64, or 2^128: ⊖ is exact however much was combined
+    wide: Monoid | None = None  # of sums that may leave 64 bits; its partials have one field more, see `overflow`
+    can_overflow: bool = False  # an answer that does not fit its type is an error; of decimals, see `may_not_fit`
     nullable: bool = False
     commutative: bool = True
     interpreted: str | None = None  # why kernels run interpreted; None: compiled
@@ -76,6 +81,14 @@ class Monoid:
     def result_fields(self) -> tuple[Field, ...]:
         """The columns that `lower` fills; a single one of the result's own dtype unless said otherwise."""
         return self.results or (Field("value", _result_dtype(self.result)),)
+
+    @cached_property
+    def may_not_fit(self) -> bool:
+        """Whether an answer may not fit its type, which is an error."""
+        if self.can_overflow or self.finish is not None or not pa.types.is_decimal(self.result):
+            return self.can_overflow
+        digits = max((t.arrow.precision for t in self.inputs if t.is_decimal), default=0)
+        return bool(digits + _DIGITS_MORE > self.result.precision)
 
     @cached_property
     def is_compiled(self) -> bool:
@@ -213,6 +226,7 @@ def _with_validity(m: Monoid) -> Monoid:
 
     return replace(
         m,
+        wide=None if m.wide is None else _with_validity(m.wide),
         fields=(*m.fields, extra),
         lift=lift,
         combine=combine,

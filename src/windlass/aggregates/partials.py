@@ -36,6 +36,7 @@ class _Partial:
 
     def __call__(self, *types: ValueType) -> Monoid:
         m = self.of.build(*types)
+        m = m.wide or m  # kept for long, and by many: no one watches how large they get
         if any(field.dtype == OBJECT for field in m.fields):
             raise UnsupportedAggregate(
                 f"the partials of {self.of!r} grow with its events, so they cannot be kept as columns"
@@ -46,7 +47,9 @@ class _Partial:
             mask = None if defined is None else pa.array(~defined)
             return pa.StructArray.from_arrays([packed(column) for column in columns], fields=list(result), mask=mask)
 
-        return replace(m, lower=_itself, result=result, results=m.fields, finish=finish, selects=None)
+        return replace(
+            m, lower=_itself, result=result, results=m.fields, finish=finish, can_overflow=False, selects=None
+        )
 
 
 def _itself(p: Any) -> Any:

@@ -8,12 +8,15 @@
 | avg | skipped | as sum | null |
 | avg with a weight | skipped, in either column | as sum; weights that sum to 0: NaN or infinity | null |
 
-A sum of integers adds in 64 bits and wraps as in NumPy and Java. A mean of them does not wrap: a sum
+A sum of integers is an integer of 64 bits. One that does not fit is an error, as in Spark, or what `on_overflow` asks
+for; one that fits is exact, whatever the sums on the way to it (`overflow` says how). Integers of up to 32 bits are
+added in 64 and not watched: their sum fits for the first 2^31 events. A mean does not wrap: a sum
 of up to 32 bits each is exact; of 64 bits each it is a float64, as in Spark, exact while it stays below 2^53. Where a
 technique subtracts, that one has 96 bits and is exact, for the 2^32 - 1 events that can be counted beside it.
 
 Decimals add exactly, as Python objects. Their sum has 38 digits and their scale, their mean four digits more after
-the point, rounded half to even, as in Spark (of decimal256: 76 digits). An answer that needs more is an error.
+the point, rounded half to even, as in Spark (of decimal256: 76 digits). An answer that needs more is an error; a sum
+can be null instead.
 
 Floats that are only ever added are added plainly. Where a technique subtracts, plain floats would drift and one
 infinity would leave NaN behind for good. The invertible form therefore keeps an unevaluated sum of three floats
@@ -23,13 +26,15 @@ adding them; `double` says what that leaves of an outlier.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windlass.aggregates.aggregate import Aggregate, refuse_type
+from windlass.aggregates.aggregate import Aggregate, Build, refuse_type
 from windlass.aggregates.double import (
     exact_fields,
     exact_identity,
@@ -39,16 +44,44 @@ from windlass.aggregates.double import (
     exact_value,
     quotient,
 )
-from windlass.aggregates.monoid import Monoid, object_field
-from windlass.aggregates.values import EXACT, FLOAT64, INT64, UINT64, ValueType
+from windlass.aggregates.monoid import Columns, Monoid, object_field
+from windlass.aggregates.overflow import HIGH, OnOverflow, as_signed, as_unsigned, checked, flagged, modulo, params
+from windlass.aggregates.values import EXACT, FLOAT64, INT64, UINT64, ValueType, to_arrow
+from windlass.errors import InvalidArgument
 from windlass.kernels import Field, plus_in_any_order, unsigned
 
-_ALL_BITS, _CARRY, _TWO_TO_64 = 0xFFFFFFFFFFFFFFFF, 1 << 32, 2.0**64
+_CARRY, _TWO_TO_64 = 1 << 32, 2.0**64
 
 
-def sum(column: str | None = None) -> Aggregate:
-    """The sum. Integers stay integers, floats floats, decimals decimals; durations add up too."""
-    return Aggregate("sum", (column,), _sum, invertible=True, build_invertible=_exact_sum)
+def sum(column: str | None = None, *, on_overflow: OnOverflow = "raise") -> Aggregate:
+    """The sum. Integers stay integers, floats floats, decimals decimals; durations add up too.
+
+    Parameters
+    ----------
+    column
+        Name of a column of numbers, booleans, decimals or durations. Omit it for a store fed with plain arrays.
+    on_overflow
+        What a sum gives that its type cannot hold: int64 (also of narrower integers), uint64, a duration, or a decimal
+        of 38 or 76 digits. "raise": `windlass.errors.Overflow`. "null": null. "wrap": the sum modulo 2^64, as in NumPy
+        and Java (not of decimals). Sums of floats are infinite instead.
+
+    Examples
+    --------
+    >>> from windlass import agg
+    >>> agg.sum().of([2**62, 2**62, -(2**62)])
+    4611686018427387904
+    >>> agg.sum(on_overflow="wrap").of([2**62, 2**62])
+    -9223372036854775808
+    """
+    mode = checked(on_overflow)
+    build, build_invertible = _builds(mode)
+    return Aggregate("sum", (column,), build, invertible=True, build_invertible=build_invertible, params=params(mode))
+
+
+@cache
+def _builds(on_overflow: OnOverflow) -> tuple[Build, Build]:
+    """The same functions for the same mode, as what they build is kept by them."""
+    return partial(_sum, on_overflow=on_overflow), partial(_exact_sum, on_overflow=on_overflow)
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -104,10 +137,10 @@ def _count(*types: ValueType) -> Monoid:
     )
 
 
-def _sum(type_: ValueType) -> Monoid:
+def _sum(type_: ValueType, on_overflow: OnOverflow = "raise") -> Monoid:
     zero: Any
     if type_.is_decimal:
-        return _decimal_sum(type_)
+        return _decimal_sum(type_, on_overflow)
     if pa.types.is_duration(type_.arrow):
         zero, result, fields = 0, type_.arrow, (Field("sum", INT64),)
     elif not type_.is_number:
@@ -136,7 +169,52 @@ def _sum(type_: ValueType) -> Monoid:
 
     scan = _scan_floats if type_.dtype == FLOAT64 else None  # integers LLVM reorders by itself
     wraps = zero.__class__ is not float
-    return Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse, scan=scan, wraps=wraps)
+    m = Monoid((type_,), fields, lift, combine, lower, identity, result, inverse=inverse, scan=scan, wraps=wraps)
+    may_wrap = wraps and on_overflow != "wrap" and (_is_long(type_) or result == type_.arrow)
+    return replace(m, wide=_wide_sum(type_, result, on_overflow)) if may_wrap else m
+
+
+def _wide_sum(type_: ValueType, result: pa.DataType, on_overflow: OnOverflow) -> Monoid:
+    """The sum as an integer of 128 bits: low + 2^64 · high."""
+    is_signed = type_.dtype != UINT64
+    zero: Any = 0 if is_signed else np.uint64(0)
+
+    def lift(x: Any) -> Any:
+        return (zero + x, 0)
+
+    def combine(a: Any, b: Any) -> Any:
+        low = as_signed(as_unsigned(a[0]) + as_unsigned(b[0]))
+        return (low, a[1] + b[1] + int(low < a[0]) + (b[0] >> 63))  # less than before, unless that was to be expected
+
+    def inverse(c: Any, a: Any) -> Any:
+        low = as_signed(as_unsigned(c[0]) - as_unsigned(a[0]))
+        return (low, c[1] - a[1] - int(low > c[0]) - (a[0] >> 63))
+
+    def combine_unsigned(a: Any, b: Any) -> Any:
+        low = modulo(int(a[0]) + int(b[0]))
+        return (low, a[1] + b[1] + int(low < a[0]))
+
+    def inverse_unsigned(c: Any, a: Any) -> Any:
+        low = modulo(int(c[0]) - int(a[0]))
+        return (low, c[1] - a[1] - int(low > c[0]))
+
+    def lower(p: Any) -> Any:
+        return p
+
+    def identity() -> Any:
+        return (zero, 0)
+
+    return Monoid(
+        (type_,),
+        (Field("sum", type_.dtype), HIGH),
+        lift,
+        combine if is_signed else combine_unsigned,
+        lower,
+        identity,
+        inverse=inverse if is_signed else inverse_unsigned,
+        wraps=True,
+        **flagged("sum", result, on_overflow),
+    )
 
 
 def _scan_floats(columns: Any, first: Any, last: Any) -> Any:
@@ -146,7 +224,18 @@ def _scan_floats(columns: Any, first: Any, last: Any) -> Any:
     return (total,)
 
 
-def _decimal_sum(type_: ValueType) -> Monoid:
+def _decimal_sum(type_: ValueType, on_overflow: OnOverflow) -> Monoid:
+    if on_overflow == "wrap":
+        raise InvalidArgument(f"a sum of {type_} cannot wrap: on_overflow is 'raise' or 'null' for decimals")
+    result = widest_decimal(type_, type_.arrow.scale)
+    limit = Decimal(1).scaleb(result.precision - result.scale)
+
+    def finish(columns: Columns, defined: np.ndarray[Any, Any] | None) -> pa.Array:
+        valid = np.ones(len(columns[0]), np.bool_) if defined is None else defined.copy()
+        for row in np.flatnonzero(valid):
+            valid[row] = columns[0][row].copy_abs() < limit  # abs() would round
+        return to_arrow(columns[0], None if valid.all() else valid, result)
+
     def lift(x: Any) -> Any:
         return (x,)
 
@@ -169,7 +258,8 @@ def _decimal_sum(type_: ValueType) -> Monoid:
         combine,
         lower,
         identity,
-        widest_decimal(type_, type_.arrow.scale),
+        result,
+        finish=finish if on_overflow == "null" else None,
         inverse=inverse,
         interpreted="decimals are Python objects",
     )
@@ -182,9 +272,9 @@ def widest_decimal(type_: ValueType, scale: int) -> pa.DataType:
     return pa.decimal128(38, min(scale, 38))
 
 
-def _exact_sum(type_: ValueType) -> Monoid:
+def _exact_sum(type_: ValueType, on_overflow: OnOverflow = "raise") -> Monoid:
     if type_.dtype != FLOAT64:
-        return _sum(type_)
+        return _sum(type_, on_overflow)
 
     def lower(p: Any) -> Any:
         return (exact_value(p),)
@@ -254,16 +344,16 @@ def _exact_long_avg(type_: ValueType) -> Monoid:
         return (x, 1)
 
     def lift_unsigned(x: Any) -> Any:
-        low = _signed(int(np.uint64(x)))
+        low = as_signed(int(np.uint64(x)))
         return (low, 1 + _CARRY if low < 0 else 1)
 
     def combine(a: Any, b: Any) -> Any:
-        low = _signed(_unsigned(a[0]) + _unsigned(b[0]))
+        low = as_signed(as_unsigned(a[0]) + as_unsigned(b[0]))
         carry = int(low < a[0]) + (b[0] >> 63)  # less than before, unless that was to be expected
         return (low, a[1] + b[1] + carry * _CARRY)
 
     def inverse(c: Any, a: Any) -> Any:
-        low = _signed(_unsigned(c[0]) - _unsigned(a[0]))
+        low = as_signed(as_unsigned(c[0]) - as_unsigned(a[0]))
         carry = int(low > c[0]) + (a[0] >> 63)
         return (low, c[1] - a[1] - carry * _CARRY)
 
@@ -290,15 +380,6 @@ def _exact_long_avg(type_: ValueType) -> Monoid:
         inverse=inverse,
         seen=seen,
     )
-
-
-def _unsigned(x: Any) -> Any:
-    """The bits of an int64; and back. Compiled they cost nothing, interpreted they wrap where Python would not."""
-    return int(np.int64(x).view(np.uint64))
-
-
-def _signed(x: Any) -> Any:
-    return int(np.uint64(x & _ALL_BITS).view(np.int64))
 
 
 def _decimal_avg(type_: ValueType) -> Monoid:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windlass.errors import WrongType
+from windlass.errors import Overflow, WrongType
 
 INT64, UINT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)
 BOOL, OBJECT = np.dtype(np.bool_), np.dtype(object)
@@ -184,6 +184,8 @@ def to_arrow(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None, t
         try:
             return pa.array(items, type=type_)
         except pa.ArrowInvalid as error:
+            if pa.types.is_decimal(type_):
+                raise _too_many_digits(items, type_) from error
             raise WrongType(f"an answer does not fit its type, {type_}: {error}") from error
     array = _wrap(values, valid)
     if array.type == type_:
@@ -191,6 +193,21 @@ def to_arrow(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None, t
     if pa.types.is_temporal(type_):
         return _narrow(array, type_).view(type_)
     return array.cast(type_, safe=not pa.types.is_floating(type_))
+
+
+def _too_many_digits(items: list[Any], type_: pa.DataType) -> Overflow:
+    """What is wrong with the first decimal that has more digits than its type."""
+    for row, item in enumerate(items):
+        try:
+            pa.array([item], type=type_)
+        except pa.ArrowInvalid:
+            error = Overflow(
+                f"the answer is {item}, which {type_} cannot hold. Cast the column to decimal256 or float64; a sum can "
+                "also be null in its place, sum(…, on_overflow='null')"
+            )
+            error.row = row
+            return error
+    raise AssertionError("each of them fits")
 
 
 def _wrap(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None) -> pa.Array:

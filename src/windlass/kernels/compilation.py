@@ -29,6 +29,7 @@ from windlass.kernels.cache import keep_by_name
 from windlass.kernels.columns import copy_row, prefetch, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.floats import plus_in_any_order
+from windlass.kernels.importing import import_numba
 from windlass.kernels.integers import highest_bit, lowest_bit, unsigned
 
 # NaN and infinity are data (never fastmath) and dividing by zero gives them, as in Arrow and NumPy.
@@ -68,6 +69,7 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> _Explain
 
     `allocates` says that the aggregate makes arrays; otherwise the reference counting of arrays is left out.
     """
+    import_numba()
     from numba import njit
 
     _teach_numba()
@@ -82,7 +84,6 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> _Explain
     return _Explained(njit(**options)(copy))
 
 
-_adopting: list[FunctionType] = []
 _registered: set[FunctionType] = set()
 _TAUGHT = (
     *(unsigned, lowest_bit, highest_bit, plus_in_any_order, copy_row, prefetch, stream),
@@ -221,6 +222,10 @@ def _teach_numba() -> None:
         return copy
 
 
+# Numba's words if the callback that takes compiled code from LLVM was interrupted: what is raised there is lost.
+_SWALLOWED = "no compiled object yet"
+
+
 class _Explained:
     """A dispatcher whose typing errors are raised as CannotCompile, with the reason and without the trace."""
 
@@ -232,6 +237,10 @@ class _Explained:
             return self.dispatcher(*arguments)
         except _numba_errors() as error:
             raise CannotCompile(_reason(str(error)), _narrowed(str(error))) from error
+        except RuntimeError as error:
+            if _SWALLOWED in str(error):
+                raise KeyboardInterrupt("while a kernel was compiled") from error
+            raise
 
     @property
     def compilations(self) -> int:
@@ -274,12 +283,13 @@ def _narrowed(message: str) -> tuple[int, str] | None:
     return (int(found[2]), found[1]) if found else None
 
 
-def adopt(function: Any) -> Any:
-    """A copy of a plain function that numba can call and that pickles as its digest."""
+def adopt(function: Any, inside: tuple[FunctionType, ...] = ()) -> Any:
+    """A copy of a plain function that numba can call and that pickles as its digest. `inside`: the functions that are
+    being copied because of this one."""
     function = plain(function)
     if not isinstance(function, FunctionType) or is_opaque(function.__module__):
         return function
-    if function in _adopting:
+    if function in inside:
         raise CannotCompile(f"{function.__name__} is recursive through its closure")
     try:
         name = f"{_word(function)}_{digest(function)}"
@@ -287,21 +297,17 @@ def adopt(function: Any) -> Any:
         name = f"{_word(function)}_at_{id(function)}"  # the copy keeps the original, so its id stays taken
     here = sys.modules[__name__]
     if not hasattr(here, name):
-        _adopting.append(function)
-        try:
-            copy = _copy(function, name)
-        finally:
-            _adopting.remove(function)
+        copy = _copy(function, name, (*inside, function))
         copy.__dict__["original"] = function
         _register(copy)
         setattr(here, name, copy)
     return getattr(here, name)
 
 
-def _copy(function: Any, name: str) -> FunctionType:
+def _copy(function: Any, name: str, inside: tuple[FunctionType, ...] = ()) -> FunctionType:
     function = plain(function)
     try:
-        cells = tuple(CellType(_adopted_cell(cell.cell_contents)) for cell in function.__closure__ or ())
+        cells = tuple(CellType(_adopted_cell(cell.cell_contents, inside)) for cell in function.__closure__ or ())
     except ValueError:
         raise CannotCompile(f"a variable of the closure of {function.__name__} has no value yet") from None
     copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, cells)
@@ -314,8 +320,8 @@ def _copy(function: Any, name: str) -> FunctionType:
     return copy
 
 
-def _adopted_cell(value: Any) -> Any:
-    return adopt(value) if isinstance(plain(value), FunctionType) else value
+def _adopted_cell(value: Any, inside: tuple[FunctionType, ...]) -> Any:
+    return adopt(value, inside) if isinstance(plain(value), FunctionType) else value
 
 
 def _register(function: FunctionType) -> None:
@@ -324,19 +330,20 @@ def _register(function: FunctionType) -> None:
     register_jitable(forceinline=True, **_OPTIONS)(function)
 
 
-def _register_global(function: FunctionType) -> None:
-    """A function called through its global name cannot be replaced by a copy: make the original known."""
-    if function in _TAUGHT or function in _registered:
+def _register_global(function: FunctionType, inside: tuple[FunctionType, ...] = ()) -> None:
+    """A function called through its global name cannot be replaced by a copy: make the original known, once all that it
+    calls is."""
+    if function in _TAUGHT or function in _registered or function in inside:
         return
-    _registered.add(function)
-    _register(function)
     try:
         called = [plain(value) for _, value in referenced(function)]
     except Undigestible as error:
         raise CannotCompile(str(error)) from error
     for helper in called:
         if isinstance(helper, FunctionType) and not is_opaque(helper.__module__):
-            _register_global(helper)
+            _register_global(helper, (*inside, function))
+    _register(function)
+    _registered.add(function)
 
 
 def _word(function: Any) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import located
 from windlass.aggregates.values import ValueType
+from windlass.errors import Overflow
 from windlass.operator.emitted import Rows
 from windlass.operator.keys import KeyIndex
 from windlass.operator.lift import lowered
@@ -58,6 +60,11 @@ class Answers:
             for members in groups.values()
         ]
 
+    @property
+    def may_not_fit(self) -> bool:
+        """Whether an answer may not fit its type, which is an error."""
+        return any(monoid.may_not_fit for group in self.groups for _, monoid in group.lowering)
+
     def keep(self, queries: Sequence[Query]) -> None:
         """Leave out all queries but these."""
         left, names = [], {query.name for query in queries}
@@ -80,6 +87,12 @@ class Answers:
                 bounds = np.searchsorted(rows.finding, np.stack([findings, findings + 1]))
                 mine = rows.take(np.concatenate([np.arange(first, last) for first, last in bounds.T.tolist()]))
                 query = np.repeat(np.arange(len(findings), dtype=np.int32), bounds[1] - bounds[0])
+            values = []
+            for a, (kept, monoid) in enumerate(members.lowering):
+                try:
+                    values.append(lowered(monoid, mine.partials[kept], len(mine)))
+                except Overflow as error:
+                    raise located(error, _Place(members, a, query, mine, keys, time_type).of) from None
             groups.append(
                 Group(
                     members.queries,
@@ -91,8 +104,31 @@ class Answers:
                     mine.end,
                     mine.revision,
                     mine.retraction,
-                    [lowered(monoid, mine.partials[kept], len(mine)) for kept, monoid in members.lowering],
+                    values,
                     members.names,
                 )
             )
         return Results(groups, keys, time_type)
+
+
+class _Place(NamedTuple):
+    """Where an answer is, in words."""
+
+    members: _Members
+    aggregate: int
+    query: Array
+    rows: Rows
+    keys: KeyIndex
+    time_type: pa.DataType | None
+
+    def of(self, row: int) -> str:
+        query, rows = self.members.queries[int(self.query[row])], self.rows
+        key = zip(self.keys.names, self.keys.decode(rows.key[row : row + 1]), strict=True)
+        named = [f"key {', '.join(f'{name}={column[0].as_py()!r}' for name, column in key)}"] if self.keys.names else []
+        bounds = rows.start[row], rows.end[row]
+        if query.on_time and self.time_type is not None:
+            bounds = tuple(pa.scalar(int(b), pa.int64()).cast(self.time_type) for b in bounds)
+        elif not query.on_time:
+            bounds = rows.low[row], rows.high[row]
+        window = f"window [{bounds[0]}, {bounds[1]})" + ("" if query.on_time else f" on {query.window.measure!r}")
+        return ", ".join([f"query {query.name!r}", *named, window, repr(query.aggregates[self.aggregate])])

@@ -21,6 +21,7 @@ from windlass.kernels.digests import Undigestible
 from windlass.operator.branch import Branch
 from windlass.operator.definitions import defined, definition
 from windlass.operator.query import Query
+from windlass.operator.stand_ins import Parts
 from windlass.windows.predicate import Predicate
 from windlass.windows.window import Window
 
@@ -55,22 +56,31 @@ def options(operator: Operator) -> dict[str, Any]:
         "key_ttl": operator._key_ttl,
         "technique": planning.asked.technique,
         "plan": planning.pin,
+        "max_rows": operator._max_rows,
     }
 
 
-def asked(operator: Operator) -> dict[str, Any]:
-    """Options and queries as plain data; equal if the operators are to do the same."""
+def plain_options(operator: Operator) -> dict[str, Any]:
+    """The options as plain data."""
     given = options(operator)
+    del given["max_rows"]  # another one may go on from the same state
     given["allowed_lateness"] = in_unit(operator._lateness, "us")
     given["key_ttl"] = None if operator._key_ttl is None else in_unit(operator._key_ttl, "us")
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
     given["technique"] = None if given["technique"] == "auto" else given["technique"]  # as if it were not there
     given["plan"] = None if given["plan"] is None else [[list(names), by] for names, by in given["plan"]]
+    return given
+
+
+def asked(operator: Operator) -> dict[str, Any]:
+    """Options and queries as plain data; equal if the operators are to do the same."""
     queries = {query.name: _description(query) for query in planned(operator)}
     functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
-    definitions = {query.name: definition(query) for query in planned(operator)}
+    parts = Parts(operator.queries, operator._reader.unit)
+    removed = {name for branch in operator._branches for name in branch.plan.removed}
+    definitions = {q.name: definition(q, parts if q.name in removed else None) for q in planned(operator)}
     return {
-        "options": given,
+        "options": plain_options(operator),
         "queries": queries,
         "python": _PYTHON,
         "functions": functions,
@@ -80,7 +90,7 @@ def asked(operator: Operator) -> dict[str, Any]:
 
 def check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise if a snapshot is of an operator with other options, and say which."""
-    for name, value in now["options"].items():
+    for name, value in now.items():
         if name != "plan" and was["options"].get(name) != value:  # trees go on as they are
             raise CorruptSnapshot(
                 f"the snapshot is of an operator with {name}={was['options'].get(name)!r}, this one has {value!r}"
@@ -94,14 +104,19 @@ def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable
     if not here.keys() & was["queries"].keys():
         names = ", ".join(repr(name) for name in was["queries"] if name == _plain_name(name))
         raise CorruptSnapshot(f"the snapshot is of other queries: {names}")
-    then = []
-    for name in was["queries"]:
-        plain = _plain_name(name)
-        query = here.get(name) or others.get(name) or others.get(plain)
+    known, then = [*queries, *others.values()], {}
+    # Those that were there before those that were removed, which may have parts of them.
+    for name in sorted(was["queries"], key=lambda name: name != _plain_name(name)):
+        plain, made = _plain_name(name), was["definitions"].get(name)
+        is_live = name == plain
+        query = here.get(name) or others.get(name)
         if query is not None:
             _check_query(query, was, name)
-        elif (made := was["definitions"].get(name)) is not None:
-            query = defined(name, made, queries)
+        elif made is not None:
+            query = defined(name, made, known)
+        elif plain in others:
+            query = others[plain]
+            _check_query(query, was, name)
         elif plain in here and not _difference(here[plain], was, name):
             query = here[plain]  # it went to another tree
         if query is None:
@@ -109,8 +124,10 @@ def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable
                 f"the snapshot holds windows of the query {plain!r}, which is not asked any more. It has functions of "
                 "your own, which a snapshot does not hold: give the query once more, as one of those that are removed"
             )
-        then.append(query if query.name == name else query.named(name))
-    return then
+        if is_live and query.name not in {q.name for q in known}:
+            known.append(query)
+        then[name] = query if query.name == name else query.named(name)
+    return [then[name] for name in was["queries"]]
 
 
 def _plain_name(name: str) -> str:

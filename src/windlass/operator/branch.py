@@ -9,7 +9,8 @@ otherwise it gets one of its own, which sees those events only.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from windlass.operator.engine import Engine, engine_for, no_rows
 from windlass.operator.events import LATEST, Events
 from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan, as_measure
-from windlass.operator.query import Query
+from windlass.operator.query import Query, refuse_plain
 from windlass.operator.tuples import Tuples
+from windlass.operator.watermarks import NO_WATERMARKS
+from windlass.operator.widening import outgrown, widen
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.techniques import Technique
 from windlass.windows.window import Periodic
@@ -51,7 +54,9 @@ class Branch:
         self.engine: Engine | None = None
         self.answers: Answers | None = None
         self.types: dict[str, ValueType] = {}  # of the columns that are aggregated
+        self.sizes: dict[int, int] = {}  # by lift: what its values came to so far, in size, see `widening`
         self.due: list[Rows] = []
+        self.found = 0  # rows that are due, or more
 
     @property
     def running(self) -> Engine:
@@ -59,11 +64,28 @@ class Branch:
         assert self.engine is not None
         return self.engine
 
+    @property
+    def starts_after(self) -> int:
+        """The time after which the first of its queries begins to see events; of those that were not removed."""
+        plan = self.plan
+        if not plan.joins or any(q.name not in plan.removed for q in plan.queries[: plan.joins[0][1]]):
+            return self.since
+        return next(since for since, _ in self.joined())
+
+    @property
+    def joins_next(self) -> bool:
+        """Whether its queries were added, and may share the slices of another branch once the next events come."""
+        return self.engine is None and self.since != LONG_AGO
+
     def _planned(self, unit: str | None) -> Plan:
         return Plan(self.queries, unit, self.in_order, self.store, self.keyed, self.technique, self.learns, self.since)
 
     def bound_to(self, unit: str | None) -> Plan:
-        return self.plan if self.engine is not None else self._planned(unit)
+        if self.engine is not None:
+            return self.plan
+        if unit is not None:
+            refuse_plain(self.queries)
+        return self._planned(unit)
 
     def tuples(self, plan: Plan, events: Events, ids: Array, arrivals: int) -> Tuples:
         """The columns that the plan reads. Events that are not kept need no number of their own."""
@@ -79,17 +101,17 @@ class Branch:
             if column.valid is not None:
                 tuples.valid[name] = column.valid
         for name in plan.given_columns:
-            there = name in plan.columns_read
+            there = name in plan.window_columns_read
             tuples.columns[name] = _numbers(events, name) if there else np.zeros(len(events), plan.dtypes[name])
         for name in plan.measures:
-            there = name in plan.columns_read
+            there = name in plan.window_columns_read
             dtype = plan.dtypes.get(as_measure(name), np.dtype(np.int64))
             tuples.columns[as_measure(name)] = events.measure(name) if there else np.full(len(events), LATEST, dtype)
         return tuples
 
     @staticmethod
     def _mask(plan: Plan, i: int, events: Events) -> Array:
-        return plan.predicates[i].mask(events.table) if i in plan.masks_read else np.zeros(len(events), np.bool_)
+        return events.mask(plan.predicates[i]) if i in plan.masks_read else np.zeros(len(events), np.bool_)
 
     def install(
         self, plan: Plan, events: Events, tuples: Tuples, lateness: int, has_sequence: bool, watermark: int
@@ -136,8 +158,27 @@ class Branch:
         for rows in self.due:
             rows.join(fresh)
         self.queries = [*self.queries, *other.queries]
-        self.answers = Answers(self.plan, monoids, self.types)
+        self._lower()
+
+    def _lower(self) -> None:
+        """Make results of the partials as they are now."""
+        self.answers = Answers(self.plan, [lift.monoid for lift in self.running.lifts], self.types)
         self.answers.keep(self.queries)
+
+    def watch(self, tuples: Tuples, beyond: Sequence[int] = ()) -> bool:
+        """Before events are taken: make sure that sums hold them. `beyond`: lifts that are known not to. Whether any
+        partials have changed."""
+        which = {*beyond, *outgrown(self.running.lifts, self.sizes, tuples)}
+        if which:
+            self.widen(sorted(which))
+        return bool(which)
+
+    def widen(self, which: Sequence[int]) -> None:
+        """Sums of these lifts have 128 bits from now on."""
+        rows = [replace(part, partials=list(part.partials)) for part in self.due]  # others may keep what it was
+        widen(which, self.running.lifts, [rows, self.engine])
+        self.due = rows
+        self._lower()
 
     def joined(self) -> Iterator[tuple[int, list[str]]]:
         """Since when queries share these slices that were added later, and their names."""
@@ -173,9 +214,11 @@ class Branch:
         self.plan.__dict__.pop("eager", None)
         self.running.change_store()
 
-    def advance(self, watermark: int, over: bool = False, partial: bool = False) -> None:
+    def advance(self, watermark: int, over: bool = False, partial: bool = False, passed: Array = NO_WATERMARKS) -> None:
+        """`passed` are watermarks up to this one that came since the last one, if it matters which there were."""
         if self.engine is not None:
-            self.due.append(self.engine.advance(watermark, over, partial))
+            self.due.append(self.engine.advance(watermark, over, partial, passed))
+            self.found += len(self.due[-1])
 
     @property
     def _whole_after(self) -> Array:
@@ -183,12 +226,22 @@ class Branch:
         be fragments."""
         return np.array([min(NEVER, self.since + f.bound.doubt) for f in self.plan.findings], np.int64)
 
-    def take_due(self) -> Rows | None:
-        """The rows that came out since the last call; None before there is an engine."""
+    def due_rows(self) -> Rows | None:
+        """The rows that are due; None before there is an engine."""
         if self.engine is None:
             return None
-        due, self.due = self.due, []
-        rows = Rows.concat(due) if due else no_rows(self.engine.lifts)
+        return self._whole(Rows.concat(self.due) if self.due else no_rows(self.engine.lifts))
+
+    def waiting(self) -> list[Rows]:
+        """The rows that were found since results came out."""
+        found = self.due if self.engine is None else [*self.due, *self.engine.waiting()]
+        return [self._whole(rows) for rows in found]
+
+    def drop_due(self) -> None:
+        """Forget the rows that are due: they have come out."""
+        self.due, self.found = [], 0
+
+    def _whole(self, rows: Rows) -> Rows:
         if self.since != LONG_AGO and len(rows):
             rows = rows.take(np.flatnonzero(rows.start > self._whole_after[rows.finding]))
         return rows

@@ -6,7 +6,8 @@
 A snapshot outlives the program that wrote it. When a query is not in the program any more, what the state holds for it
 can be told apart, and dropped, because the query can be made again from here. It will not be asked anything, so a
 condition that is an expression is not kept: that of another query with the same text stands in for it, or one that
-nothing meets. Functions of the user's own cannot be made again; a query that has any has no definition.
+nothing meets. Functions of the user's own cannot be made again; a query that has any has no definition, unless it was
+removed before: then it will not be run, and `stand_ins` take their place.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from typing import Any
 import pyarrow.compute as pc
 
 from windlass import windows
+from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.definitions import aggregate_of, definition_of
 from windlass.errors import WindlassError
+from windlass.operator import stand_ins
 from windlass.operator.query import Query
+from windlass.operator.stand_ins import Parts
 from windlass.stores.objects import decode, encode
 from windlass.windows.predicate import Predicate
 from windlass.windows.window import Window
@@ -30,15 +34,17 @@ __all__ = ["defined", "definition"]
 _UNKNOWN = (WindlassError, AttributeError, TypeError, ValueError, LookupError)
 
 
-def definition(query: Query) -> dict[str, Any] | None:
-    """A query as JSON; None if it cannot be made again from that."""
+def definition(query: Query, parts: Parts | None = None) -> dict[str, Any] | None:
+    """A query as JSON; None if it cannot be made again from that. With `parts`, of one that will not be run."""
     try:
         data = {
-            "window": _of_window(query.window),
-            "aggregates": [definition_of(a) for a in query.aggregates],
-            "where": None if query.where is None else _of_condition(query.where),
+            "window": _of_window(query, parts),
+            "aggregates": [_of_aggregate(a, query.name, parts) for a in query.aggregates],
+            "where": None if query.where is None else _of_condition(query.where, query.name, parts),
             "emit_empty": query.emit_empty,
         }
+        if parts is not None:
+            return data
         made = defined(query.name, data)
     except _UNKNOWN:
         return None
@@ -48,49 +54,80 @@ def definition(query: Query) -> dict[str, Any] | None:
 def defined(name: str, data: Mapping[str, Any], beside: Iterable[Query] = ()) -> Query | None:
     """The query of a definition, with the conditions of those beside it; None if this version of Windlass knows no such
     window or aggregate."""
-    conditions = {repr(c): c for query in beside for c in (query.where, query.window.predicate) if c is not None}
+    known = {query.name: query for query in beside}
+    conditions = {
+        repr(c): c for query in known.values() for c in (query.where, query.window.predicate) if c is not None
+    }
     try:
-        (window, values), where = data["window"], data["where"]
+        window, where = data["window"], data["where"]
         return Query(
             name,
-            _window(window, values, conditions),
-            *(aggregate_of(a) for a in data["aggregates"]),
-            where=None if where is None else _condition(where, conditions),
+            _window(window, conditions, known),
+            *(stand_ins.aggregate_of(a, known) if isinstance(a, dict) else aggregate_of(a) for a in data["aggregates"]),
+            where=None if where is None else _condition(where, conditions, known),
             emit_empty=data["emit_empty"],
         )
     except _UNKNOWN:
         return None
 
 
-def _of_window(window: Window) -> list[Any]:
-    values = {}
-    for field in fields(window):  # type: ignore[arg-type]
-        value = getattr(window, field.name)
-        values[field.name] = {"condition": _of_condition(value)} if isinstance(value, Predicate) else encode(value)
+def _of_aggregate(a: Aggregate, name: str, parts: Parts | None) -> Any:
+    if parts is None:
+        return definition_of(a)
+    try:
+        data = definition_of(a)
+        return data if aggregate_of(data) == a else parts.aggregate(a, name)
+    except _UNKNOWN:
+        return parts.aggregate(a, name)
+
+
+def _of_window(query: Query, parts: Parts | None) -> Any:
+    window, values = query.window, {}
+    try:
+        if type(window).__name__ not in windows.__all__:
+            raise LookupError(repr(window))
+        for field in fields(window):  # type: ignore[arg-type]
+            value = getattr(window, field.name)
+            is_condition = isinstance(value, Predicate)
+            values[field.name] = (
+                {"condition": _of_condition(value, query.name, parts)} if is_condition else encode(value)
+            )
+    except _UNKNOWN:
+        if parts is None:
+            raise
+        return parts.window(window, query.name)
     return [type(window).__name__, values]
 
 
-def _window(name: str, values: Mapping[str, Any], conditions: Mapping[str, Predicate]) -> Window:
+def _window(data: Any, conditions: Mapping[str, Predicate], known: dict[str, Query]) -> Window:
+    if isinstance(data, dict):
+        return stand_ins.window_of(data, known)
+    name, values = data
     if name not in windows.__all__:
         raise LookupError(name)
     given = {}
     for field, value in values.items():
         is_condition = isinstance(value, dict) and "condition" in value
-        given[field] = _condition(value["condition"], conditions) if is_condition else decode(value)
+        given[field] = _condition(value["condition"], conditions, known) if is_condition else decode(value)
     made: Window = getattr(windows, name)(**given)
     return made
 
 
-def _of_condition(predicate: Predicate) -> dict[str, str]:
+def _of_condition(predicate: Predicate, name: str, parts: Parts | None) -> dict[str, str]:
     if isinstance(predicate.condition, str):
         return {"column": predicate.condition}
     if isinstance(predicate.condition, pc.Expression):
         return {"expression": repr(predicate)}
-    raise LookupError(repr(predicate))
+    if parts is None:
+        raise LookupError(repr(predicate))
+    return parts.condition(predicate, name)
 
 
-def _condition(data: Mapping[str, str], conditions: Mapping[str, Predicate]) -> Any:
+def _condition(data: dict[str, Any], conditions: Mapping[str, Predicate], known: dict[str, Query]) -> Any:
     if "column" in data:
         return data["column"]
+    if "as" in data:
+        return stand_ins.condition_of(data, known)
     # A text that differs from all others, and that no event meets.
-    return conditions.get(data["expression"], pc.equal(pc.scalar(data["expression"]), ""))
+    text = data["expression"] if "expression" in data else data["gone"]
+    return conditions.get(text, pc.equal(pc.scalar(text), ""))

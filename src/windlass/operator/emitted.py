@@ -8,6 +8,12 @@ compared:
     the same window, other events         comes out again
     a window that is not here yet         comes out for the first time (or again, if it was retracted before)
     one that is here and no longer found  comes out as a retraction, with its last values
+
+A window is what its bounds and its ordinal are: how many windows with these bounds come before it. Ordinals can differ
+from 0 for the types only that say so (`Window.has_ordinals`). Two kinds of rows are here for other windows' sake:
+
+    RETRACTED   its window may come back, and then its revisions go on
+    CLOSED      it comes before another window with the same bounds, and keeps its ordinal
 """
 
 from __future__ import annotations
@@ -23,8 +29,12 @@ from windlass.operator.lift import Lift, identities
 
 Array = np.ndarray[Any, Any]
 
-FINDING, KEY, LOW, HIGH, START, END, BEGIN, OLDEST, YOUNGEST, EVENTS, NEXT, ALIVE, ORDER = range(13)
-WIDTH = 15  # ORDER takes three: in what order windows of a key close
+FINDING, KEY, LOW, HIGH, START, END, BEGIN, OLDEST, YOUNGEST, EVENTS, NEXT, STATE, ORDINAL, ORDER = range(14)
+PLACES = 4  # words of ORDER: in what order windows of a key close
+WIDTH = ORDER + PLACES
+IDENTITY = [FINDING, KEY, LOW, HIGH, ORDINAL]
+
+RETRACTED, VALID, CLOSED = range(3)
 
 
 @dataclass
@@ -34,7 +44,7 @@ class Rows:
     finding: Array
     key: Array
     low: Array
-    high: Array
+    high: Array  # where windows have ordinals: these, since their bounds are `start` and `end`
     start: Array
     end: Array
     revision: Array
@@ -45,12 +55,17 @@ class Rows:
         return len(self.key)
 
     @classmethod
-    def of(cls, table: Array, partials: Sequence[Columns], retraction: bool = False) -> Rows:
+    def of(
+        cls, table: Array, partials: Sequence[Columns], retraction: bool = False, has_ordinals: Array | None = None
+    ) -> Rows:
+        high = table[:, HIGH]
+        if has_ordinals is not None and has_ordinals.any():
+            high = np.where(has_ordinals[table[:, FINDING]], table[:, ORDINAL], high)
         return cls(
             table[:, FINDING],
             table[:, KEY],
             table[:, LOW],
-            table[:, HIGH],
+            high,
             table[:, START],
             table[:, END],
             table[:, NEXT],
@@ -97,9 +112,10 @@ class Rows:
 
 
 class Emitted:
-    """The log of correctable windows."""
+    """The log of correctable windows. `has_ordinals` says which findings have any."""
 
-    def __init__(self, monoids: Sequence[Monoid]) -> None:
+    def __init__(self, monoids: Sequence[Monoid], has_ordinals: Array | None = None) -> None:
+        self.has_ordinals = has_ordinals
         self.table = np.empty((0, WIDTH), np.int64)
         self.partials: list[Columns] = [m.allocate(0) for m in monoids]
 
@@ -113,33 +129,59 @@ class Emitted:
         of_again = again[self.table[:, KEY]] if len(self.table) else np.zeros(0, np.bool_)
         if finding is not None:
             of_again &= self.table[:, FINDING] == finding
-        if not of_again.any():
+        if self.has_ordinals is not None and self.has_ordinals.any():
+            self._count(found, self.has_ordinals, of_again)
+        state = self.table[:, STATE]
+        old = np.flatnonzero((of_again & (state == VALID)) | (state == RETRACTED))
+        if not len(old):
             self._append(found, partials)
-            return Rows.of(found.copy(), partials)
-        old = np.flatnonzero(of_again)
+            return Rows.of(found.copy(), partials, has_ordinals=self.has_ordinals)
         was, now = match(self.table[old], found)
         was = old[was]
         same = (self.table[was][:, [OLDEST, YOUNGEST, EVENTS]] == found[now][:, [OLDEST, YOUNGEST, EVENTS]]).all(axis=1)
-        same &= self.table[was, ALIVE] == 1
+        same &= state[was] == VALID
         found[now, NEXT] = self.table[was, NEXT] + 1
         silent = now[same]
         found[silent, NEXT] -= 1
         comes_out = np.ones(len(found), np.bool_)
         comes_out[silent] = False
-        gone = np.setdiff1d(old[self.table[old, ALIVE] == 1], was)
+        gone = np.setdiff1d(old[state[old] == VALID], was)
         retracted = self.table[gone]
         retracted[:, NEXT] += 1
         rows = [
-            Rows.of(retracted, [take(c, gone) for c in self.partials], retraction=True),
-            Rows.of(found[comes_out], [take(c, np.flatnonzero(comes_out)) for c in partials]),
+            Rows.of(retracted, [take(c, gone) for c in self.partials], True, self.has_ordinals),
+            Rows.of(
+                found[comes_out],
+                [take(c, np.flatnonzero(comes_out)) for c in partials],
+                has_ordinals=self.has_ordinals,
+            ),
         ]
         self.table[gone, NEXT] += 1
-        self.table[gone, ALIVE] = 0
+        self.table[gone, STATE] = RETRACTED
         keep = np.ones(len(self.table), np.bool_)
         keep[was] = False
         self._keep(keep)
         self._append(found, partials)
         return Rows.concat(rows)
+
+    def _count(self, found: Array, has_ordinals: Array, of_again: Array) -> None:
+        """Give windows their ordinals: those that are here and stay come before all that were found."""
+        mine = np.flatnonzero(has_ordinals[found[:, FINDING]])
+        if not len(mine):
+            return
+        state = self.table[:, STATE]
+        stay = (state == CLOSED) | ((state == VALID) & ~of_again)
+        stay &= self.table[:, HIGH] >= found[mine, HIGH].min()
+        there = self.table[stay]
+        both = np.concatenate([there, found[mine]])
+        is_found = np.arange(len(both)) >= len(there)
+        order = np.lexsort((*both[:, ORDER:].T[::-1], is_found, *both[:, IDENTITY[:-1]].T[::-1]))
+        ordered = both[order][:, IDENTITY[:-1]]
+        fresh = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+        at = np.arange(len(both))
+        ordinal = np.empty(len(both), np.int64)
+        ordinal[order] = at - np.maximum.accumulate(np.where(fresh, at, 0))
+        found[mine, ORDINAL] = ordinal[len(there) :]
 
     def join(self, lifts: Sequence[Lift]) -> None:
         """There are more partials from now on; windows that came out know nothing of them."""
@@ -171,27 +213,14 @@ class Emitted:
 
 
 def match(old: Array, new: Array) -> tuple[Array, Array]:
-    """Pairs of rows of the same finding, key and own bounds; several of the same bounds pair up in order."""
+    """Pairs of rows of the same window."""
     if not len(old) or not len(new):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    a, b = _numbered(old), _numbered(new)
-    both = np.concatenate([a, b])
+    both = np.concatenate([old[:, IDENTITY], new[:, IDENTITY]])
     order = np.lexsort(both.T[::-1])
     ordered = both[order]
     equal = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     return order[equal], order[equal + 1] - len(old)  # lexsort is stable: the old one comes first
-
-
-def _numbered(rows: Array) -> Array:
-    """What identifies each row, with a number among those of the same bounds."""
-    identity = rows[:, [FINDING, KEY, LOW, HIGH]]
-    order = np.lexsort((rows[:, EVENTS], rows[:, OLDEST], *identity.T[::-1]))
-    ordered = identity[order]
-    fresh = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
-    at = np.arange(len(rows))
-    number = np.empty(len(rows), np.int64)
-    number[order] = at - np.maximum.accumulate(np.where(fresh, at, 0))
-    return np.column_stack([identity, number])
 
 
 def take(columns: Columns, rows: Array) -> Columns:

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from windlass.errors import OutOfOrder
 from windlass.operator.choice import Choice
 from windlass.operator.emitted import Rows
 from windlass.operator.lift import Lift
-from windlass.operator.ordered import Completed, Ordered, check_measures
-from windlass.operator.plan import Plan, as_measure
+from windlass.operator.ordered import Completed, Ordered, check_measure
+from windlass.operator.ordinals import Ordinals
+from windlass.operator.plan import Plan
 from windlass.operator.replay import Replay
+from windlass.operator.row_limit import Coming, RowLimit
 from windlass.operator.sliced import Sliced
 from windlass.operator.tuples import Tuples
+from windlass.operator.watermarks import NO_WATERMARKS
 from windlass.slicing.edges import LONG_AGO
 from windlass.slicing.slices import Slices
 
@@ -59,8 +62,22 @@ class Engine(ABC):
         """Take events. `refusals` (findings × events): which findings an event came too late for."""
 
     @abstractmethod
-    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
-        """The rows that are due."""
+    def advance(self, watermark: int, over: bool, partial: bool, passed: Array) -> Rows:
+        """The rows that are due. `passed` are the watermarks since the last one, if it matters which there were."""
+
+    @abstractmethod
+    def most_rows(self, coming: Coming, limit: RowLimit) -> float:
+        """How many rows a call finds at most. Raises if they are too many for certain. Nothing changes."""
+
+    @abstractmethod
+    def count_for(self, limit: RowLimit | None) -> None:
+        """Hold windows against a limit before there is room for them, until it is None."""
+
+    found: int = 0  # rows that wait for `advance`
+
+    def waiting(self) -> list[Rows]:
+        """The rows that wait for `advance`."""
+        return []
 
     @abstractmethod
     def needed_keys(self) -> Array:
@@ -113,16 +130,16 @@ class Engine(ABC):
         """The store that answers windows, where that is learned."""
         return None
 
-    def open_windows(self) -> int | None:
-        """How many windows hold events and are not complete; None if only a `peek` can tell."""
+    def open_windows(self, watermark: int) -> int | None:
+        """How many windows hold events and are not complete at a watermark; None if only a `peek` can tell."""
         return None
 
 
 def engine_for(plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> Engine:
     if plan.general:
         return (GeneralInOrder if plan.in_order else General)(plan, lifts, lateness, has_sequence)
-    if plan.stores_tuples.yes:
-        return Reordered(plan, lifts, lateness, has_sequence)
+    if plan.stores_tuples.yes:  # in order, nothing at the watermark is late
+        return Reordered(plan, lifts, lateness, has_sequence and not plan.in_order)
     return InOrder(plan, lifts)
 
 
@@ -132,7 +149,9 @@ class InOrder(Engine):
     def __init__(self, plan: Plan, lifts: Sequence[Lift]) -> None:
         self.plan, self.lifts = plan, list(lifts)
         self.ordered = Ordered(plan, lifts)
+        self.ordinals = Ordinals(len(plan.findings) if plan.has_ordinals.any() else 0)
         self.due: list[Rows] = []
+        self.found = 0
 
     @property
     def slices(self) -> Slices:
@@ -143,22 +162,14 @@ class InOrder(Engine):
 
     def add_keys(self, keys: int) -> None:
         self.ordered.add_keys(keys)
+        self.ordinals.add_keys(len(self.ordered.count))
 
     def check(self, tuples: Tuples) -> None:
         if not self.plan.measures:
             return
         order = tuples.order(self.ordered.keys)
-        sorted_ = tuples if order is None else tuples.take(order)
-        check_measures(sorted_, self.plan.measures)
-        first = np.flatnonzero(np.diff(sorted_.key, prepend=-1))
-        for c, name in enumerate(self.plan.measures):
-            values, before = sorted_.columns[as_measure(name)][first], self.ordered.latest[2 + c, sorted_.key[first]]
-            bad = np.flatnonzero(values < before)
-            if len(bad):
-                raise OutOfOrder(
-                    f"the measure {name!r} decreases from {before[bad[0]]} to {values[bad[0]]}; "
-                    "a measure must not decrease in the order of events of a key"
-                )
+        for c, name, _ in self.plan.measured():
+            check_measure(tuples if order is None else tuples.take(order), name, self.ordered.latest[2 + c])
 
     def late(self, tuples: Tuples) -> Array:
         return np.zeros(len(tuples), np.bool_)
@@ -175,6 +186,8 @@ class InOrder(Engine):
         if tuples is None:
             tuples = _nothing(e.plan)
         else:
+            e.begin_empty(tuples)
+            e.note_first(tuples)
             order = None if e.keys == 1 else tuples.order(e.keys)
             if order is not None:
                 tuples = tuples.take(order)
@@ -182,28 +195,53 @@ class InOrder(Engine):
                 counts[0] = len(tuples)
             else:
                 counts = np.bincount(tuples.key, minlength=len(e.count))
-        e.note_first(tuples)
         row_of = np.cumsum(counts) - counts
         completed = e.consume(tuples, row_of, counts, watermark, over=over, partial=partial)
         if len(completed):
-            self.due.append(first_rows(completed))
+            rows = first_rows(completed)
+            if self.plan.has_ordinals.any():
+                ordinals = self.ordinals.next(rows.finding, rows.key, rows.low, rows.high)
+                rows.high = np.where(self.plan.has_ordinals[rows.finding], ordinals, rows.high)
+            self.due.append(rows)
+            self.found += len(rows)
         e.evict(e.horizon())
 
-    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+    def advance(self, watermark: int, over: bool, partial: bool, passed: Array) -> Rows:
         if over or watermark > self.ordered.watermark:
             self._consume(None, watermark, over, partial)
-        self.ordered.closed_upto = self.ordered.watermark
-        due, self.due = self.due, []
+        due, self.due, self.found = self.due, [], 0
         return Rows.concat(due) if due else no_rows(self.ordered.lifts)
+
+    def most_rows(self, coming: Coming, limit: RowLimit) -> float:
+        e = self.ordered
+        before = e.watermark
+        if not coming.over and not coming.events and coming.watermark <= before:
+            return 0
+        if before == LONG_AGO and not len(e.slices):
+            before = coming.least
+        most = e.most_rows(coming, limit, coming.events, float(before) if before != LONG_AGO else -np.inf)
+        if most <= limit.most or coming.events or e.discretizers or e.plan.since != LONG_AGO:
+            return most
+        counts = e.count_due(coming.watermark, coming.over, coming.partial)
+        return limit.check(e.plan, e.periodic, counts) + e.plan.rates.landmarks * e.keys
+
+    def count_for(self, limit: RowLimit | None) -> None:
+        self.ordered.limit = limit
+
+    def waiting(self) -> list[Rows]:
+        return self.due
 
     def needed_keys(self) -> Array:
         return self.ordered.needed_keys()
 
     def forget(self, keys: Array) -> None:
         self.ordered.forget(keys)
+        self.ordinals.forget(keys)
 
     def renumber(self, kept: Array) -> None:
         self.ordered.renumber(kept)
+        self.ordinals.renumber(kept)
+        self.ordinals.add_keys(len(self.ordered.count))
 
     def _retire(self, findings: set[int]) -> None:
         self.ordered.retire(findings)
@@ -236,13 +274,18 @@ class Reordered(Engine):
         self.replay.add_keys(keys)
 
     def check(self, tuples: Tuples) -> None:
-        if self.plan.measures:
-            parts = [p[0] for p in self.pending] + [tuples]
-            if self.replay.tuples is not None:
-                parts.insert(0, self.replay.tuples)
+        if not self.plan.measures:
+            return
+        late = self.late(tuples)
+        refusals = ~self.accepted(tuples, late) if late.any() else None
+        waiting = [(events, refused) for events, _, refused in self.pending]
+        for c, name, findings in self.plan.measured():
+            parts = self.replay.fitting(c)
+            for events, refused in [*waiting, (tuples, refusals)]:  # what no window on it accepts may have any value
+                parts.append(events if refused is None else events.take(np.flatnonzero(~refused[findings].all(axis=0))))
             everything = Tuples.concat(parts)
             order = everything.order(len(self.replay.position))
-            check_measures(everything if order is None else everything.take(order), self.plan.measures)
+            check_measure(everything if order is None else everything.take(order), name, self.replay.behind[2 + c])
 
     def late(self, tuples: Tuples) -> Array:
         return self.replay.late(tuples)
@@ -253,7 +296,7 @@ class Reordered(Engine):
     def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
         self.pending.append((tuples.copy(), late, refusals))
 
-    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+    def advance(self, watermark: int, over: bool, partial: bool, passed: Array) -> Rows:
         events = [_nothing(self.plan)] + [t for t, _, _ in self.pending]
         tuples = Tuples.concat(events) if len(events) > 1 else events[0]
         late = np.concatenate([np.zeros(0, np.bool_), *(mask for _, mask, _ in self.pending)])
@@ -269,7 +312,24 @@ class Reordered(Engine):
             if waits.any():
                 self.pending = [(tuples.take(waits), late[waits], None)]
                 tuples, late, refusals = tuples.take(~waits), late[~waits], refusals[:, ~waits]
-        return self.replay.advance(tuples, refusals, late, watermark, over, partial)
+        return self.replay.advance(tuples, refusals, late, watermark, over, partial, passed)
+
+    def most_rows(self, coming: Coming, limit: RowLimit) -> float:
+        e, emitted = self.replay.engine, len(self.replay.emitted)
+        kept = 0 if self.replay.tuples is None else len(self.replay.tuples)
+        events = kept + sum(len(t) for t, _, _ in self.pending) + coming.events
+        late = bool(coming.events) or any(mask.any() for _, mask, _ in self.pending)
+        if e.watermark == LONG_AGO or len(e.empty):
+            coming = replace(
+                coming, least=min([coming.least, *(int(t.ts.min()) for t, _, _ in self.pending if len(t))])
+            )
+        start = coming.least if e.watermark == LONG_AGO else e.watermark - self.replay.lateness * late
+        found = e.most_rows(coming, limit, events, float(start), rewound=late)
+        return coming.times * (found + emitted * e.plan.most_asked)
+
+    def count_for(self, limit: RowLimit | None) -> None:
+        e = self.replay.engine
+        e.limit, e.spare = limit, 0 if limit is None else len(self.replay.emitted) * e.plan.most_asked
 
     def needed_keys(self) -> Array:
         needed = self.replay.needed_keys()
@@ -328,8 +388,14 @@ class General(Engine):
     def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
         self.sliced.take(tuples, late, refusals)
 
-    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
-        return self.sliced.advance(watermark, over)
+    def advance(self, watermark: int, over: bool, partial: bool, passed: Array) -> Rows:
+        return self.sliced.advance(watermark, over, passed)
+
+    def most_rows(self, coming: Coming, limit: RowLimit) -> float:
+        return self.sliced.most_rows(coming, False, limit)
+
+    def count_for(self, limit: RowLimit | None) -> None:
+        self.sliced.limit = limit
 
     def needed_keys(self) -> Array:
         return self.sliced.needed_keys()
@@ -363,8 +429,8 @@ class General(Engine):
     def choice(self) -> Choice | None:
         return self.sliced.choice
 
-    def open_windows(self) -> int:
-        return self.sliced.open_windows()
+    def open_windows(self, watermark: int) -> int:
+        return self.sliced.open_windows(watermark)
 
     def held(self) -> dict[str, int]:
         s = self.sliced
@@ -381,23 +447,33 @@ class GeneralInOrder(General):
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
         super().__init__(plan, lifts, 0, False)
         self.due: list[Rows] = []
+        self.found = 0
 
     def late(self, tuples: Tuples) -> Array:
         return np.zeros(len(tuples), np.bool_)
 
     def take(self, tuples: Tuples, late: Array, refusals: Array | None) -> None:
         super().take(tuples, late, None)
-        self.due.append(self.sliced.advance(int(tuples.ts[-1]), False))
+        self.due.append(self.sliced.advance(int(tuples.ts[-1]), False, NO_WATERMARKS))
+        self.found += len(self.due[-1])
 
     def join(self, findings: int, lifts: Sequence[Lift]) -> None:
         super().join(findings, lifts)
         for rows in self.due:
             rows.join(lifts)
 
-    def advance(self, watermark: int, over: bool, partial: bool) -> Rows:
+    def most_rows(self, coming: Coming, limit: RowLimit) -> float:
+        if not coming.over and not coming.events and coming.watermark <= self.sliced.watermark:
+            return 0
+        return self.sliced.most_rows(coming, True, limit)
+
+    def waiting(self) -> list[Rows]:
+        return self.due
+
+    def advance(self, watermark: int, over: bool, partial: bool, passed: Array) -> Rows:
         if over or watermark > self.sliced.watermark:
-            self.due.append(self.sliced.advance(watermark, over))
-        due, self.due = self.due, []
+            self.due.append(self.sliced.advance(watermark, over, NO_WATERMARKS))
+        due, self.due, self.found = self.due, [], 0
         return Rows.concat(due) if due else no_rows(self.lifts)
 
 

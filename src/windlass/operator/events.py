@@ -27,6 +27,7 @@ from windlass.aggregates.values import Column, ValueType, column, is_plain_numpy
 from windlass.durations import UNITS
 from windlass.errors import CorruptSnapshot, InvalidArgument, UnknownColumn, WrongType
 from windlass.slicing.sorting import extent
+from windlass.windows.predicate import Predicate
 
 __all__ = ["LATEST", "Events", "Reader", "watermark_value"]
 
@@ -103,6 +104,7 @@ class Events:
     source: _Source
     types: dict[str, ValueType]
     _read: dict[str, Any] = field(default_factory=dict)
+    _masks: dict[Predicate, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -131,6 +133,12 @@ class Events:
         if pa.types.is_floating(array.type):
             return _whole_parts(array, f"the measure column {name!r}")
         return _integers(array, name, "measure")
+
+    def mask(self, predicate: Predicate) -> Array:
+        """Which events meet a predicate. It is asked once."""
+        if predicate not in self._masks:
+            self._masks[predicate] = predicate.mask(self.table)
+        return self._masks[predicate]
 
     @cached_property
     def table(self) -> pa.Table:

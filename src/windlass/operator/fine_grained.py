@@ -2,7 +2,9 @@
 
 The other windows are coarse: they slide by minutes, and events of a slide share a slice. Here nothing can be shared
 between windows, as each begins and ends with other events, so the events themselves are kept, by time, and every event
-is answered for when it comes: over the last `span` of time, or the last `window` distinct times, of its key.
+is answered for when it comes: over the last `span` of time of its key, or over its own time and `window - 1` others.
+For the latter a new time takes the place of the oldest one that is held (FiBA 5: a round is an evict and an insert), so
+the window holds the event even if that is earlier than all others.
 
 Without keys there is one tree an aggregate, to which a stream is fed by the chunk (`windlass.stores.FiBA`). With keys
 there is a tree a key, all in one pool and the same for all aggregates, and a batch is one program (`per_event`).
@@ -10,8 +12,8 @@ there is a tree a key, all in one pool and the same for all aggregates, and a ba
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -20,14 +22,17 @@ import pyarrow as pa
 from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import LIMIT, greatest, located
 from windlass.aggregates.values import ValueType, to_arrow
-from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.errors import CorruptSnapshot, InvalidArgument, Overflow
+from windlass.exclusive import Exclusive, exclusive, reading, restoring
 from windlass.operator import state
 from windlass.operator.asked import digests
 from windlass.operator.events import Events, Reader
 from windlass.operator.keys import KeyIndex
 from windlass.operator.lift import Lift, lowered
 from windlass.operator.tuples import Tuples
+from windlass.operator.widening import outgrown, size_of, widen
 from windlass.slicing.instructions import ABSORB, FOLD
 from windlass.slicing.per_event import Trees
 from windlass.stores import FiBA
@@ -36,12 +41,13 @@ from windlass.stores.bound import count_of
 Array = np.ndarray[Any, Any]
 
 
-class FineGrained:
+class FineGrained(Exclusive):
     """A window per event.
 
     `aggregates`: by the names that the answers get. `time` and `key` name columns. One of `span` (a duration) and
-    `window` (a number of distinct times) says how far a window reaches back. With a span, an event that comes later
-    than that is answered for with the window as it is.
+    `window` (a number of distinct times) says what a window holds. With a span, an event that comes later than that is
+    answered for with the window as it is. With a number, an event of a new time takes the place of the oldest time once
+    there are so many, even if it is earlier than that: out of order, these need not be the latest times there were.
     """
 
     def __init__(
@@ -71,32 +77,63 @@ class FineGrained:
         self._reader = Reader(time, names)
         self._windows: _Keyed | _Single = _Keyed(names) if names else _Single()
 
+    @exclusive
     def process(self, batch: Any) -> pa.Table:
         """Take the events of a batch in the order they come. A row an event: its keys, its time, and every answer."""
-        columns = list(dict.fromkeys(c for a in self.aggregates.values() for c in a.columns if c is not None))
-        events = self._reader.read(batch, columns)
-        answers = {name: pa.nulls(0) for name in self.aggregates}
-        if len(events):
-            can_fail = any(a.definition for a in self.aggregates.values())
-            before = self._windows.copied() if can_fail else self._windows
-            try:
+        before, is_changing = self._windows, False
+        try:
+            columns = list(dict.fromkeys(c for a in self.aggregates.values() for c in a.columns if c is not None))
+            events = self._reader.read(batch, columns)
+            if events.time_type is not None and not pa.types.is_integer(events.time_type):
+                durations.refuse_plain("span", self.span)
+            given = {name: events.table[name] for name in (*self._reader.key, self._reader.time)}
+            answers = {name: pa.nulls(0) for name in self.aggregates}
+            if len(events):
+                before, is_changing = self._kept(events), True
                 answers = self._windows.take(events, self.aggregates, self._size, self._length)
-            except BaseException:
+            answered = pa.table(given | answers)
+            self._reader.accept(events)
+            return answered
+        except BaseException as error:
+            if is_changing and before is self._windows:
+                self.unfinished(error)
+            else:
                 self._windows = before
-                raise
-        self._reader.accept(events)
-        given = {name: events.table[name] for name in (*self._reader.key, self._reader.time)}
-        return pa.table(given | answers)
+                self.undone(error)
+            raise
 
+    def _kept(self, events: Events) -> _Keyed | _Single:
+        """A copy of the windows, if the batch may be refused: it is the first one, a function of the user's may raise,
+        or an answer might not fit its type."""
+        can_fail = any(a.definition for a in self.aggregates.values())
+        if can_fail or self._windows.is_empty or self._windows.may_overflow(events, self.aggregates):
+            return self._windows.copied()
+        return self._windows
+
+    @reading
     def snapshot(self) -> bytes:
         """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
         return state.sealed(self._asked(), self._reader, self._windows.written())
 
+    @reading
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made of a snapshot."""
+        return _resumed, (self._arguments(), state.sealed(self._asked(), self._reader, self._windows.written()))
+
+    def _arguments(self) -> dict[str, Any]:
+        reader = self._reader
+        return {
+            "aggregates": self.aggregates,
+            "time": reader.time,
+            "key": reader.key,
+            "span": self.span,
+            "window": self.window,
+        }
+
+    @restoring
     def restore(self, data: bytes) -> Self:
         """Go on from a snapshot of one that was made with the same arguments. If it does not fit, nothing changes."""
-        other = FineGrained(
-            self.aggregates, time=self._reader.time, key=self._reader.key, span=self.span, window=self.window
-        )
+        other = FineGrained(**self._arguments())
         with state.refusing():
             asked, reader, taken = state.unsealed(data, other._reader)
             if asked != self._asked():
@@ -119,6 +156,10 @@ class FineGrained:
         return f"<FineGrained {', '.join(self.aggregates)}, {reach}: {self._windows!r}>"
 
 
+def _resumed(arguments: dict[str, Any], data: bytes) -> FineGrained:
+    return FineGrained(**arguments).restore(data)
+
+
 class _Single:
     """The window of a stream without keys."""
 
@@ -133,13 +174,28 @@ class _Single:
                 self.stores[name] = FiBA(aggregate, dtype=[c.type for c in columns], nullable=True)
             values = [to_arrow(c.values, c.valid, c.type.arrow) for c in columns]
             given = (values[0] if len(values) == 1 else tuple(values)) if values else np.zeros(len(events), np.int64)
-            found = self.stores[name].stream(events.ts, given, window=window or None, span=span or None)
+            try:
+                found = self.stores[name].stream(events.ts, given, window=window or None, span=span or None)
+            except Overflow as error:
+                raise Overflow(f"{name!r}: {error}") from None
             answers[name] = found if isinstance(found, pa.Array) else pa.array(found)
         return answers
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.stores
+
+    def may_overflow(self, events: Events, aggregates: Mapping[str, Aggregate]) -> bool:
+        found = False
+        for name, store in self.stores.items():
+            columns = [events.column(c).values for c in aggregates[name].columns if c is not None]
+            size = sum(greatest(values) for values in columns if values.dtype.kind in "iu") * len(events)
+            found |= store.may_overflow(size)
+        return found
+
     def copied(self) -> _Single:
         other = _Single()
-        other.stores = {name: copy.copy(store) for name, store in self.stores.items()}
+        other.stores = {name: store.copied() for name, store in self.stores.items()}
         return other
 
     def written(self) -> Any:
@@ -158,6 +214,7 @@ class _Keyed:
     def __init__(self, names: Sequence[str]) -> None:
         self.keys, self.trees = KeyIndex(names), Trees()
         self.lifts: dict[str, Lift] = {}
+        self.sizes: dict[int, int] = {}  # of the values that each of them was given, see `widening`
 
     def take(self, events: Events, aggregates: Mapping[str, Aggregate], window: int, span: int) -> dict[str, pa.Array]:
         if not self.lifts:
@@ -166,14 +223,44 @@ class _Keyed:
         ids = self.keys.encode(events.keys, len(events))
         self.trees.add_keys(len(self.keys))
         order = np.argsort(ids, kind="stable")
-        outside = {name: lift.monoid.allocate(len(events)) for name, lift in self.lifts.items()}
         tuples = _tuples(events, aggregates)
+        self._watch(tuples)
+        outside = {name: lift.monoid.allocate(len(events)) for name, lift in self.lifts.items()}
         done = 0
         while done < len(order):
             done, program, pieces = self.trees.take(ids, events.ts, order, done, window, span)
             for name, lift in self.lifts.items():
                 lift.run_pieces(program, tuples, pieces, self.trees.slots, self.trees.rows, outside[name])
-        return {name: lowered(lift.monoid, outside[name], len(events)) for name, lift in self.lifts.items()}
+        answers = {}
+        for name, lift in self.lifts.items():
+            try:
+                answers[name] = lowered(lift.monoid, outside[name], len(events))
+            except Overflow as error:
+                raise located(error, partial(self._place, name, events, ids)) from None
+        return answers
+
+    def _watch(self, tuples: Tuples) -> None:
+        """Before events are taken: make sure that sums hold them."""
+        lifts = list(self.lifts.values())
+        if which := outgrown(lifts, self.sizes, tuples):
+            widen(which, lifts, [])
+
+    def _place(self, name: str, events: Events, ids: Array, row: int) -> str:
+        key = zip(self.keys.names, self.keys.decode(ids[row : row + 1]), strict=True)
+        shown = ", ".join(f"{key_name}={column[0].as_py()!r}" for key_name, column in key)
+        return f"{name!r}, key {shown}, the window that ends with the event of time {events.ts[row]}"
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self.keys) == 0
+
+    def may_overflow(self, events: Events, aggregates: Mapping[str, Aggregate]) -> bool:
+        tuples = _tuples(events, aggregates)
+        return any(
+            lift.monoid.may_not_fit
+            or (lift.monoid.wide is not None and self.sizes.get(i, 0) + size_of(lift, i, tuples) >= LIMIT)
+            for i, lift in enumerate(self.lifts.values())
+        )
 
     def copied(self) -> _Keyed:
         return state.copied(self)
@@ -202,7 +289,12 @@ class _Keyed:
         partials: dict[str, Columns] = {}
         for name, lift in self.lifts.items():
             partials[name] = tuple(taken.array(number, lift.monoid.decode) for number in known["partials"][name])
-            _check(lift.monoid, partials[name], len(times))
+            if lift.monoid.wide is not None and len(partials[name]) == len(lift.monoid.wide.fields):
+                self.lifts[name] = Lift(lift.aggregate, lift.monoid.wide, None, False)
+            _check(self.lifts[name].monoid, partials[name], len(times))
+        none = np.empty(0, np.int64)
+        self._watch(Tuples(none, times, none, none, partials=list(partials.values())))
+        partials = {name: _as_wide(self.lifts[name].monoid, columns) for name, columns in partials.items()}
         ids, order, done = np.repeat(np.arange(len(sizes)), sizes), np.arange(len(times)), 0
         while done < len(order):
             done, program, pieces = self.trees.take(ids, times, order, done, 0, 0)
@@ -228,6 +320,11 @@ def _tuples(events: Events, aggregates: Mapping[str, Aggregate]) -> Tuples:
     none = np.empty(0, np.int64)
     valid = {name: column.valid for name, column in read.items() if column.valid is not None}
     return Tuples(none, events.ts, none, none, {name: column.values for name, column in read.items()}, valid)
+
+
+def _as_wide(m: Monoid, columns: Columns) -> Columns:
+    """Partials as a monoid has them that may have become wide just now."""
+    return (columns[0], np.zeros(len(columns[0]), np.int64), *columns[1:]) if len(columns) < len(m.fields) else columns
 
 
 def _check(m: Monoid, columns: Columns, n: int) -> None:

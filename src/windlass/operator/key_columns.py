@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A chunk of a column, or of a dictionary column: the entries that it uses, by first use, and where."""
 
     values: Words | Bytes
@@ -49,13 +49,18 @@ class KeyColumn:
             table.encode(_nulls(1, type_))
         self.type, self.table = type_, table
 
-    def read(self, array: pa.Array | pa.ChunkedArray) -> list[_Part]:
+    def tell(self, type_: pa.DataType | None) -> None:
+        """Have this type, if no value has told another one."""
+        if self.type != type_:
+            self.bind(type_)
+
+    def read(self, array: pa.Array | pa.ChunkedArray) -> list[Part]:
         """Everything that can be wrong is found here, before any key is entered."""
         type_ = self._type_for(array.type)
         chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-        return [self._part(chunk, type_) for chunk in chunks if len(chunk)] or [_Part(_nulls(0, type_), None, type_)]
+        return [self._part(chunk, type_) for chunk in chunks if len(chunk)] or [Part(_nulls(0, type_), None, type_)]
 
-    def encode(self, parts: list[_Part], rows: int) -> Array:
+    def encode(self, parts: list[Part], rows: int) -> Array:
         if self.type is None and parts[0].type is not None:
             self.bind(parts[0].type)
         if len(parts) == 1 and parts[0].places is None:
@@ -94,12 +99,12 @@ class KeyColumn:
             raise WrongType(f"key column {self.name!r} is of {bound} since the first batch, now it is of {given}")
         return bound
 
-    def _part(self, chunk: pa.Array, type_: pa.DataType | None) -> _Part:
+    def _part(self, chunk: pa.Array, type_: pa.DataType | None) -> Part:
         places: Array | None = None
         if pa.types.is_dictionary(chunk.type):
             used, places = _used(chunk.indices, len(chunk.dictionary))
             chunk = _without_views(chunk.dictionary).take(used)
-        return _Part(self._values(chunk, type_), places, type_)
+        return Part(self._values(chunk, type_), places, type_)
 
     def _values(self, array: pa.Array, type_: pa.DataType | None) -> Words | Bytes:
         if type_ is None or pa.types.is_null(array.type):

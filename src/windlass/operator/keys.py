@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.errors import CorruptSnapshot, InvalidArgument
-from windlass.operator.key_columns import KeyColumn
+from windlass.operator.key_columns import KeyColumn, Part
 from windlass.operator.key_tables import NO_NULLS, Table, Words, read_only
 
 Array = np.ndarray[Any, Any]
@@ -64,32 +64,43 @@ class KeyIndex:
     def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int | None = None) -> Array:
         """The id of each row; keys that are new get the next ids. `rows` is needed only where there are no columns.
 
-        If it raises, nothing has changed. To take back what it added, call `truncate` with the length before.
+        If the columns are refused, nothing has changed. To take back what it added, call `truncate` with the length
+        before.
         """
+        if rows is None:
+            if not columns:
+                raise InvalidArgument("say rows=")
+            rows = len(columns[0])
+        return self.enter(self.read(columns, rows), rows)
+
+    def read(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> list[list[Part]]:
+        """The columns as `enter` takes them. All that can be wrong with them is found here; nothing changes."""
         if len(columns) != len(self.names):
             raise InvalidArgument(f"there are {len(self.names)} key column(s), got {len(columns)}")
-        lengths = {len(c) for c in columns} | (set() if rows is None else {rows})
+        lengths = {len(c) for c in columns} | {rows}
         if len(lengths) != 1:
-            raise InvalidArgument(f"the key columns differ in length: {sorted(lengths)}" if lengths else "say rows=")
-        (rows,) = lengths
+            raise InvalidArgument(f"the key columns differ in length: {sorted(lengths)}")
+        return [column.read(array) for column, array in zip(self._columns, columns, strict=True)]
+
+    def enter(self, read: list[list[Part]], rows: int) -> Array:
+        """The id of each row of columns that were read. An index in which this was interrupted is not to be used."""
         if not self.names:
             return _zeros(rows)
-        read = [column.read(array) for column, array in zip(self._columns, columns, strict=True)]
         ids = np.empty(0, np.int64)
-        before = len(self)
-        try:
-            for k, (column, parts) in enumerate(zip(self._columns, read, strict=True)):
-                more = column.encode(parts, rows)
-                ids = self._pairs[k - 1].encode(Words(read_only((ids << 32) | more), NO_NULLS)) if k else more
-        except BaseException:
-            self.truncate(before)
-            raise
+        for k, (column, parts) in enumerate(zip(self._columns, read, strict=True)):
+            more = column.encode(parts, rows)
+            ids = self._pairs[k - 1].encode(Words(read_only((ids << 32) | more), NO_NULLS)) if k else more
         return ids
 
-    def truncate(self, n: int) -> None:
-        """Forget all keys but the first n."""
+    def truncate(self, n: int, types: Sequence[pa.DataType] | None = None) -> None:
+        """Forget all keys but the first n. `types` are those of that time, if they may have been told by nulls only."""
         if not 0 <= n <= len(self):
             raise InvalidArgument(f"cannot truncate {len(self)} key(s) to {n}")
+        self._truncate(n)
+        for column, type_ in zip(self._columns, types or (), strict=False):
+            column.tell(None if pa.types.is_null(type_) else type_)
+
+    def _truncate(self, n: int) -> None:
         for k in reversed(range(len(self._pairs))):
             self._pairs[k].truncate(n)
             words = self._pairs[k].words[:n]

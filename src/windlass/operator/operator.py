@@ -11,8 +11,7 @@ stream slicer ──► slice manager ──► aggregate store ──► window
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -21,30 +20,37 @@ import numpy as np
 import pyarrow as pa
 
 from windlass import durations
-from windlass.errors import InvalidArgument, OutOfOrder, WrongType
+from windlass.errors import InvalidArgument, OutOfOrder, WindlassError, WrongType
+from windlass.exclusive import Exclusive, exclusive, reading, restoring
 from windlass.operator import state
-from windlass.operator.asked import options, planned
+from windlass.operator.asked import options
 from windlass.operator.branch import Branch
 from windlass.operator.events import LATEST, Events, Reader, watermark_value
+from windlass.operator.expired import concatenated
 from windlass.operator.forgetting import Lifetimes, worth_dropping
 from windlass.operator.keys import KeyIndex
 from windlass.operator.plan import Plan
 from windlass.operator.planning import Planning
-from windlass.operator.query import Query, check_queries
+from windlass.operator.query import Query, check_queries, refuse_plain
 from windlass.operator.results import Results
+from windlass.operator.row_limit import MAX_ROWS, Coming, RowLimit
 from windlass.operator.slice_table import SliceTable, Union
 from windlass.operator.trees import Asked, Tree, check_technique, pinned
 from windlass.operator.tuples import Tuples
+from windlass.operator.undo import ANSWERING, ENTERING, PREPARING, TAKING, Undo
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.techniques import TECHNIQUES, Technique
+from windlass.windows.parameters import number
 
 Array = np.ndarray[Any, Any]
 
 _CHUNK = 1 << 17  # events
 
+Cuts = tuple[list[tuple[int, int]], int, Array]  # what `segments` says
 
-class Operator:
+
+class Operator(Exclusive):
     """Window queries over a stream of events.
 
     `time` names the column of event times, `key` the column (or columns) whose values have windows of their own,
@@ -55,7 +61,13 @@ class Operator:
 
     Which queries share slices is planned when the first events come (see `explain`). `technique` ("panes", "flatfat",
     "blocks") overrules how windows are answered from slices, `plan` both: a list of (query names, technique).
+
+    A call that would give more than `max_rows` rows is refused before anything changes.
     """
+
+    # The queries as of the last call that was not interrupted: those that `restore` goes on with. No part of the state.
+    __slots__ = ("_registered",)
+    _registered: tuple[Query, ...]
 
     def __init__(
         self,
@@ -72,6 +84,7 @@ class Operator:
         key_ttl: Any = None,
         technique: str = "auto",
         plan: Any = None,
+        max_rows: int = MAX_ROWS,
     ) -> None:
         names = _checked_columns(time, key, sequence)
         if order not in ("out-of-order", "in-order"):
@@ -89,9 +102,11 @@ class Operator:
         self._in_order, self._watermarks = order == "in-order", watermarks
         self._lateness = _checked_length("allowed_lateness", allowed_lateness, 0)
         self._key_ttl = None if key_ttl is None else _checked_length("key_ttl", key_ttl, 1)
+        self._max_rows = number("max_rows", max_rows)
         self._reader = Reader(time, names, sequence)
         self._keys = KeyIndex(names)
         asked = check_queries(queries, names)
+        self._registered = tuple(asked)
         if check_technique(technique) != "auto" and (store != "auto" or plan is not None):
             raise InvalidArgument("technique says how slices are combined, and so does store or plan: give one of them")
         self._planning = Planning(
@@ -104,7 +119,9 @@ class Operator:
         self._lifetimes = Lifetimes()
         self._watermark = LONG_AGO
         self._greatest = LONG_AGO  # event time
+        self._sequence = LONG_AGO  # in order: that of the last event
         self._next = LONG_AGO  # the watermark to come
+        self._passed = np.empty(0, np.int64)  # watermarks that came since, if it matters which there were
         self._arrivals = 0
         self._finished = False
         self._expired: list[pa.Table] = []
@@ -112,61 +129,108 @@ class Operator:
 
     # ------------------------------------------------------------------ events
 
+    @exclusive
     def process(self, batch: Any) -> None:
         """Take a batch of events. Results come at `advance`. If anything is wrong with the batch, nothing changes."""
-        if self._finished:
-            raise InvalidArgument("the stream was finished; make another operator for another stream")
-        events = self._reader.read(batch, *self._read_by([branch.plan for branch in self._branches]))
-        if len(events) == 0:
-            return
-        if self._in_order:
-            self._check_order(events)
-        known, planned_from, branches = len(self._keys), self._planning.observed, self._branches
-        fresh = [branch for branch in self._branches if branch.engine is None]
-        try:
-            tuples = self._prepare(events)
-        except BaseException:
-            self._keys.truncate(known)
-            self._planning.observed, self._branches = planned_from, branches
-            for branch in fresh:
-                branch.engine = None
-            raise
-        with self._all_or_nothing():
+        with Undo(self) as undo:
+            self._refuse_if_finished()
+            events = self._read(batch)
+            if len(events) == 0:
+                return
+            if self._in_order:
+                self._check_order(events)
+            tuples, is_in_doubt = self._prepare(events, undo)
+            for branch, whole in zip(self._branches, tuples, strict=True):
+                branch.watch(whole)
+            if is_in_doubt:
+                undo.keep_engines()
+            cuts = self._cuts(events)
+            limit = self._limit(undo, self._finding_in(events, cuts))
+            undo.stage = TAKING
             self._counters["events"] += len(events)
             self._counters["batches"] += 1
             self._arrivals += len(events)
-            self._take(tuples, events)
-        self._reader.accept(events)
-        self._planning.watched.note(len(events), self._greatest)
-        self._lifetimes.credit += len(events)
-        if self._key_ttl is not None:
-            self._lifetimes.note(tuples[0].key, events.ts, len(self._keys))
+            self._take(tuples, events, cuts, check=is_in_doubt)
+            self._check(limit)
+            undo.commit()
+            self._reader.accept(events)
+            self._planning.watched.note(len(events), self._greatest)
+            self._lifetimes.credit += len(events)
+            if self._key_ttl is not None:
+                self._lifetimes.note(tuples[0].key, events.ts, len(self._keys))
 
+    @exclusive
     def bind(self, schema: pa.Schema) -> None:
         """Fix the types of the columns before the first batch, so that results have them from the start."""
+        with Undo(self) as undo:
+            events = self._read(schema.empty_table())
+            self._prepare(events, undo)
+            undo.commit()
+            self._reader.accept(events)
+
+    def _refuse_if_finished(self) -> None:
+        if self._finished:
+            raise InvalidArgument("the stream was finished; make another operator for another stream")
+
+    def _read(self, batch: Any) -> Events:
+        """The events of a batch, with all that may be wrong with them or raise: nothing has changed yet."""
         plans = [branch.plan for branch in self._branches]
-        events = self._reader.read(schema.empty_table(), *self._read_by(plans))
-        self._prepare(events)
-        self._reader.accept(events)
+        events = self._reader.read(batch, *self._read_by(plans))
+        for plan in plans:
+            for i in plan.masks_read if len(events) else ():
+                events.mask(plan.predicates[i])
+        if len(events) and self._may_expire(events):
+            events.rows(np.empty(0, np.int64))  # refused here, if a column cannot be given back
+        return events
+
+    def _may_expire(self, events: Events) -> bool:
+        """Whether events may come too late, and have to be given back with all of their columns."""
+        first, _, ascending = events.extent
+        if first <= self._first_seen:
+            return True
+        return not self._in_order and (first <= self._watermark or (self._watermarks is not None and not ascending))
 
     @staticmethod
     def _read_by(plans: Sequence[Plan]) -> tuple[list[str], list[str]]:
         """The columns that plans aggregate, and those that their windows are defined on."""
+        measures = dict.fromkeys(c for plan in plans for c in plan.measures if c in plan.window_columns_read)
         read = [(plan, plan.columns_read) for plan in plans]
-        measures = dict.fromkeys(c for plan, some in read for c in plan.measures if c in some)
         columns = dict.fromkeys(c for plan, some in read for c in (*plan.columns, *plan.given_columns) if c in some)
         return list(columns), list(measures)
 
+    @exclusive
     def process_slices(self, table: pa.Table) -> None:
         """Take slices that a `Slicer` with the same queries has cut, in place of their events."""
-        if self._finished:
-            raise InvalidArgument("the stream was finished; make another operator for another stream")
-        union = self._union
-        slices = union.read(table)
-        if len(slices) == 0:
-            return
-        known = len(self._keys)
-        ids = self._keys.encode(slices.keys, len(slices))
+        with Undo(self) as undo:
+            self._refuse_if_finished()
+            self._refuse_if_unbound()
+            slices = self._union.read(table)
+            if len(slices) == 0:
+                return
+            ids = self._ids(slices.keys, len(slices), undo)
+            slices, tuples = self._prepare_slices(slices, ids)
+            undo.stage = TAKING
+            self._counters["events"] += int(slices.events.sum())
+            self._counters["batches"] += 1
+            self._greatest = max(self._greatest, int(slices.last.max()))
+            self._take_chunks(tuples, slices, 0, len(slices))
+            undo.commit()
+            self._planning.watched.note(len(slices), self._greatest)
+            self._lifetimes.credit += len(slices)
+            if self._key_ttl is not None:
+                self._lifetimes.note(ids, slices.last, len(self._keys))
+
+    def _refuse_if_unbound(self) -> None:
+        known = self._reader.types
+        missing = [c for branch in self._branches for c in branch.plan.columns if c not in known]
+        if missing:
+            raise InvalidArgument(
+                f"slices do not tell the types of columns, and that of {missing[0]!r} is not known: "
+                "call bind(schema) first, with the schema that the slicer has"
+            )
+
+    def _prepare_slices(self, slices: SliceTable, ids: Array) -> tuple[SliceTable, list[Tuples]]:
+        """The slices as each branch takes them."""
         if self._is_unplanned:
             dtypes = {name: str(t) for branch in self._branches for name, t in branch.plan.dtypes.items()}
             span = float(slices.last.max()) - float(slices.first.min())
@@ -175,36 +239,31 @@ class Operator:
             for branch in self._branches:
                 if branch.engine is None:
                     state.install(branch, self, dtypes, self._watermark)
-            union = self._union
-            slices = replace(slices, union=union)
-        try:
-            tuples = [union.tuples(slices, ids, b) for b in range(len(self._branches))]
-            for branch in self._branches:
-                assert branch.engine is not None
-                branch.engine.add_keys(len(self._keys))
-        except BaseException:
-            self._keys.truncate(known)
-            raise
-        with self._all_or_nothing():
-            self._counters["events"] += int(slices.events.sum())
-            self._counters["batches"] += 1
-            self._greatest = max(self._greatest, int(slices.last.max()))
-            self._take_chunks(tuples, slices, 0, len(slices))
-        self._planning.watched.note(len(slices), self._greatest)
-        self._lifetimes.credit += len(slices)
-        if self._key_ttl is not None:
-            self._lifetimes.note(ids, slices.last, len(self._keys))
+            slices = replace(slices, union=self._union)
+        tuples = slices.union.tuples(slices, ids)
+        for branch in self._branches:
+            branch.running.add_keys(len(self._keys))
+        return slices, tuples
 
     @cached_property
     def _union(self) -> Union:
         return Union(self._branches, self._reader)
 
-    def _prepare(self, events: Events) -> list[Tuples]:
-        """The events as each branch reads them, checked; keys get their ids."""
+    def _ids(self, columns: Sequence[pa.Array], rows: int, undo: Undo) -> Array:
+        """The id of each row's key; new keys get the next ones."""
+        keys = self._keys.read(columns, rows)
+        undo.remember()
+        undo.stage = ENTERING
+        ids = self._keys.enter(keys, rows)
+        undo.stage = PREPARING
+        return ids
+
+    def _prepare(self, events: Events, undo: Undo) -> tuple[list[Tuples], bool]:
+        """The events as each branch reads them, checked; keys get their ids. Also says whether they can only be checked
+        as they are taken: watermarks that follow the stream may close the windows that an event would not fit."""
         unit = _unit_of(events)
-        if self._key_ttl is not None:
-            _in_unit("key_ttl", self._key_ttl, unit)  # or it is refused
-        ids = self._keys.encode(events.keys, len(events))
+        self._check_lengths(unit)
+        ids = self._ids(events.keys, len(events), undo)
         if self._is_unplanned and len(events):
             span, keys = float(events.extent[1]) - float(events.extent[0]), len(self._keys)
             self._replace(self._planning.look(self._branches, len(events), span, keys, events.types, unit))
@@ -218,34 +277,79 @@ class Operator:
                 branch.install(plan, events, tuples, lateness, has_sequence, self._watermark)
             assert branch.engine is not None
             branch.engine.add_keys(len(self._keys))
-            branch.engine.check(tuples if branch.since == LONG_AGO else tuples.take(tuples.ts > branch.since))
             prepared.append(tuples)
+        is_in_doubt = False
+        try:
+            self._check_events(prepared)
+        except OutOfOrder:
+            if self._watermarks is None:
+                raise
+            is_in_doubt = True
         added = [branch for branch in fresh if branch.since != LONG_AGO]
         types = {**self._reader.types, **events.types}
-        if joined := self._planning.joined(self._branches, added, types, unit):
+        if not is_in_doubt and (joined := self._planning.joined(self._branches, added, types, unit)):
             self._replace([branch for branch in self._branches if branch not in joined])
-            return [branch.tuples(branch.plan, events, ids, self._arrivals) for branch in self._branches]
-        return prepared
+            prepared = [branch.tuples(branch.plan, events, ids, self._arrivals) for branch in self._branches]
+        return prepared, is_in_doubt
 
-    def _take(self, tuples: list[Tuples], events: Events) -> None:
-        """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
+    def _check_events(self, parts: Sequence[Tuples]) -> None:
+        """Refuse events that an engine cannot take; `parts` is by branch."""
+        for branch, part in zip(self._branches, parts, strict=True):
+            branch.running.check(part if branch.since == LONG_AGO else part.take(part.ts > branch.since))
+
+    def _cuts(self, events: Events) -> Cuts | None:
+        """Where watermarks that follow the stream come in between, because an event is late then."""
         if self._watermarks is None:
+            return None
+        delay, every = self._watermarks.bind(_unit_of(events))
+        return segments(events.ts, self._greatest, self._watermark, delay, every)
+
+    def _finding_in(self, events: Events, cuts: Cuts | None) -> Coming | None:
+        """What a batch is about to do where it finds windows."""
+        least, greatest = events.extent[0], max(self._greatest, events.extent[1])
+        if self._in_order:
+            return Coming(max(self._watermark, greatest), events=len(events), least=least, greatest=greatest)
+        if cuts is None or not cuts[0]:
+            return None
+        marks = [mark for _, mark in cuts[0]]
+        return Coming(marks[-1], events=len(events), least=least, greatest=greatest, times=len(marks))
+
+    def _check_lengths(self, unit: str | None) -> None:
+        """Refuse lengths that do not go with the stream's unit."""
+        for name, length in (("key_ttl", self._key_ttl), ("allowed_lateness", self._lateness)):
+            if unit is not None:
+                durations.refuse_plain(name, length)
+            if length is not None:
+                _in_unit(name, length, unit)
+        if self._watermarks is not None:
+            self._watermarks.bind(unit)
+        if unit is not None:
+            refuse_plain(query for branch in self._branches if branch.engine is None for query in branch.queries)
+
+    def _take(self, tuples: list[Tuples], events: Events, cuts: Cuts | None, check: bool) -> None:
+        """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
+        if cuts is None:
             self._greatest = max(self._greatest, events.extent[1])
             if self._in_order:
                 self._watermark = max(self._watermark, self._greatest)
+                if events.sequence is not None:
+                    self._sequence = int(events.sequence[-1])
             self._take_chunks(tuples, events, 0, len(events))
             return
-        delay, every = self._watermarks.bind(_unit_of(events))
-        cuts, greatest, watermark = segments(events.ts, self._greatest, self._watermark, delay, every)
+        cut, greatest, marks = cuts
+        if any(branch.plan.has_past_ends for branch in self._branches):
+            self._passed = np.unique(np.concatenate([self._passed, marks]))
         begin = 0
-        for row, mark in cuts:
-            self._take_chunks(tuples, events, begin, row)
+        for row, mark in cut:
+            self._take_chunks(tuples, events, begin, row, check)
             self._advance(mark)
             begin = row
-        self._take_chunks(tuples, events, begin, len(events))
-        self._greatest, self._next = greatest, watermark
+        self._take_chunks(tuples, events, begin, len(events), check)
+        self._greatest, self._next = greatest, int(marks[-1])
 
-    def _take_chunks(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
+    def _take_chunks(
+        self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int, check: bool = False
+    ) -> None:
         """A large batch in parts that stay in the cache while they are sorted, cut and folded.
 
         In one, if there is nothing to sort.
@@ -255,11 +359,15 @@ class Operator:
         for whole in tuples if sorted_ else ():
             whole.ascending = True
         for i in range(begin, stop, chunk):
-            self._take_rows(tuples, events, i, min(i + chunk, stop))
+            self._take_rows(tuples, events, i, min(i + chunk, stop), check)
 
-    def _take_rows(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int) -> None:
+    def _take_rows(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int, check: bool) -> None:
         parts = tuples if stop - begin == len(events) else [whole.take(slice(begin, stop)) for whole in tuples]
-        if self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop]):
+        is_seen = self._first_seen == LONG_AGO or int(events.ts[begin:stop].min()) > self._first_seen
+        in_time = self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop])
+        if check:
+            self._check_events(parts)
+        if in_time and is_seen:
             for branch, part in zip(self._branches, parts, strict=True):
                 if branch.since != LONG_AGO:
                     part = part.take(np.flatnonzero(part.ts > branch.since))
@@ -271,8 +379,8 @@ class Operator:
         for branch, part in zip(self._branches, parts, strict=True):
             engine = branch.running
             seen = np.arange(len(part))
-            if branch.since != LONG_AGO:
-                seen = np.flatnonzero(part.ts > branch.since)
+            if branch.starts_after != LONG_AGO:
+                seen = np.flatnonzero(part.ts > branch.starts_after)
                 late_any |= engine.late(part)
                 part = part.take(seen)
             late = engine.late(part)
@@ -291,9 +399,9 @@ class Operator:
                 engine.take(part, late, refusals)
         if late_any.any():
             self._counters["late"] += events.count(begin + np.flatnonzero(late_any))
-            refused &= late_any
-            if refused.any():
-                self._expire(events, begin + np.flatnonzero(refused))
+        for which, reason in ((refused & late_any, self._too_late), (refused & ~late_any, self._too_early)):
+            if which.any():
+                self._expire(events, begin + np.flatnonzero(which), reason())
 
     def _part_sessions(self, *given: list[Tuples]) -> None:
         """Where a late event joins a session by passing over a closed one, let sessions have slices of their own, that
@@ -313,63 +421,103 @@ class Operator:
             for some in {id(some): some for some in given}.values():
                 some[b : b + 1] = [some[b]] * len(parts)
 
+    @property
+    def _first_seen(self) -> int:
+        """The time after which a query sees events; all that are left may have been added later."""
+        return min(branch.starts_after for branch in self._branches)
+
     def _in_time(self, ts: Array) -> bool:
         return int(ts.min()) > self._watermark
 
-    def _expire(self, events: Events | SliceTable, which: Array) -> None:
-        rows = events.rows(which)
-        reason = (
+    def _too_late(self) -> str:
+        return (
             f"late: the watermark is {self._shown(self._watermark)}, the allowed lateness {self._lateness}; "
-            "all windows that would hold it are closed"
+            "no query accepts events of this time any more"
         )
+
+    def _too_early(self) -> str:
+        return f"early: all queries were added later, and see the events after {self._shown(self._first_seen)}"
+
+    def _expire(self, events: Events | SliceTable, which: Array, reason: str) -> None:
+        rows = events.rows(which)
         if "reason" in rows.column_names:  # the user's own column of that name
             rows = rows.rename_columns(["reason_" if name == "reason" else name for name in rows.column_names])
         self._expired.append(rows.append_column("reason", pa.array([reason] * len(rows), pa.string())))
         self._counters["expired"] += events.count(which)
 
+    @exclusive
     def late(self) -> pa.Table:
-        """The events that came too late for every query, with the reason, and forget them."""
-        expired = self._expired
-        if not expired:
-            return pa.table({"reason": pa.array([], pa.string())})
-        late = pa.concat_tables(expired, promote_options="permissive")
+        """The events that no query accepted, with the reason, and forget them.
+
+        A column whose type differs between batches comes in a type that holds all of them, text if there is no other.
+        """
+        try:
+            late = concatenated(self._expired) if self._expired else pa.table({"reason": pa.array([], pa.string())})
+        except BaseException as error:
+            self.undone(error)
+            raise
         self._expired = []
         return late
 
     def _check_order(self, events: Events) -> None:
+        ts, sequence = events.ts, events.sequence
         last = max(self._greatest, self._watermark)
-        if events.ts[0] >= last and events.extent[2]:
+        if ts[0] >= last and events.extent[2] and sequence is None:
             return
-        before = np.concatenate([[last], events.ts[:-1]])
-        bad = np.flatnonzero(events.ts < before)
-        if len(bad):
-            i = int(bad[0])
+        before = np.concatenate([[last], ts[:-1]])
+        bad = ts < before
+        if sequence is not None:
+            # An event at a watermark that was given, rather than brought by an event, comes after no other of its time.
+            number = self._sequence if self._greatest == last else LONG_AGO
+            numbers = np.concatenate([[number], sequence[:-1]])
+            bad |= (ts == before) & (sequence < numbers)
+        if bad.any():
+            i = int(np.argmax(bad))
+            if ts[i] < before[i] or sequence is None:
+                what = f"time {self._shown(int(ts[i]))}, earlier than {self._shown(int(before[i]))} before it"
+            else:
+                what = (
+                    f"{self._reader.sequence} {sequence[i]} at time {self._shown(int(ts[i]))}, after {numbers[i]} at "
+                    "that time"
+                )
             raise OutOfOrder(
-                f"row {i} of the batch has time {self._shown(int(events.ts[i]))}, earlier than "
-                f"{self._shown(int(before[i]))} before it; this stream was promised to be in order "
+                f"row {i} of the batch has {what}; this stream was promised to be in order "
                 "(order='out-of-order' takes events in any order)"
             )
 
     # ------------------------------------------------------------------ results
 
+    @exclusive
     def advance(self, watermark: Any = None) -> Results:
         """Raise the watermark and give the rows that are due: windows now complete, and corrections.
 
-        Without an argument where watermarks come with the stream: in-order, or with `watermarks=`.
+        Without an argument where watermarks come with the stream: in-order, or with `watermarks=`. If a sum does not
+        fit its type, the call is refused and nothing changes: remove that query, and advance again.
         """
-        if self._finished:
-            raise InvalidArgument("the stream was finished; there is nothing more to come")
+        with Undo(self) as undo:
+            if self._finished:
+                raise InvalidArgument("the stream was finished; there is nothing more to come")
+            following = self._following(watermark)
+            upto = max(following, self._watermark)
+            undo.remember(gives_answers=True)
+            limit = self._limit(undo, Coming(upto, greatest=self._greatest))
+            undo.stage = TAKING
+            self._next = following
+            self._advance(upto)
+            self._check(limit)
+            results = self._give_results(undo)
+            self._forget()
+            keys, types, unit = len(self._keys), self._reader.types, self._reader.unit
+            self._replace(self._planning.look_again(self._branches, self._greatest, keys, types, unit))
+            return results
+
+    def _following(self, watermark: Any) -> int:
+        """The watermark to come, once this one was given."""
         if watermark is not None:
-            self._next = max(self._next, watermark_value(watermark, self._unit(watermark)))
-        elif not self._in_order and self._watermarks is None:
+            return max(self._next, watermark_value(watermark, self._unit(watermark)))
+        if not self._in_order and self._watermarks is None:
             raise InvalidArgument("advance needs a watermark: the time before which no more events will come")
-        with self._all_or_nothing():
-            self._advance(max(self._next, self._watermark))
-        results = self._results()
-        self._forget()
-        keys, types, unit = len(self._keys), self._reader.types, self._reader.unit
-        self._replace(self._planning.look_again(self._branches, self._greatest, keys, types, unit))
-        return results
+        return self._next
 
     def _unit(self, watermark: Any) -> str | None:
         """The unit of a watermark; before the first batch the watermark itself tells."""
@@ -379,18 +527,55 @@ class Operator:
 
     def _advance(self, watermark: int) -> None:
         self._watermark = max(self._watermark, watermark)
+        upto = int(np.searchsorted(self._passed, self._watermark, "right"))
         for branch in self._branches:
-            branch.advance(self._watermark)
+            branch.advance(self._watermark, passed=self._passed[:upto])
+        self._passed = self._passed[upto:]
 
+    @exclusive
     def finish(self, partial: bool = False) -> Results:
         """End the stream: every window that can be complete is. `partial` also gives those that are not."""
-        if self._finished:
-            raise InvalidArgument("the stream was finished already")
-        with self._all_or_nothing():
-            for branch in self._branches:
-                branch.advance(NEVER, over=True, partial=partial)
-        self._finished = True
-        return self._results()
+        with Undo(self) as undo:
+            if self._finished and not any(branch.due for branch in self._branches):
+                raise InvalidArgument("the stream was finished already")
+            undo.remember(gives_answers=True)
+            coming = Coming(NEVER, over=True, partial=partial, greatest=self._greatest)
+            limit = None if self._finished else self._limit(undo, coming)
+            undo.stage = TAKING
+            if not self._finished:
+                if self._reached != LONG_AGO:  # what is due at the watermark by now comes before the end
+                    self._advance(self._reached)
+                for branch in self._branches:
+                    branch.advance(NEVER, over=True, partial=partial)
+            self._check(limit)
+            self._finished = True
+            return self._give_results(undo)
+
+    def _limit(self, undo: Undo | None, coming: Coming | None, *, most: int | None = None) -> RowLimit | None:
+        """Have engines count the rows of a call that may give too many, and copy them so that it can be undone. Return
+        None if the upper bound is below the limit (the usual case)."""
+        if coming is None:
+            return None
+        limit = RowLimit(self._max_rows if most is None else most, self._running)
+        if limit.is_far(coming):
+            return None
+        if undo is not None:
+            undo.keep_engines()
+            undo.stage = TAKING
+        for branch in self._running:
+            branch.running.count_for(limit)
+        return limit
+
+    def _check(self, limit: RowLimit | None) -> None:
+        """Refuse the call if it has found too many rows."""
+        if limit is not None:
+            for branch in self._running:
+                branch.running.count_for(None)
+            limit.check_rows(self._running)
+
+    @property
+    def _running(self) -> list[Branch]:
+        return [branch for branch in self._branches if branch.engine is not None]
 
     def _forget(self) -> None:
         """End keys whose time is over, and drop those that nobody needs, if they are many. All results are out."""
@@ -415,43 +600,38 @@ class Operator:
             for engine in engines:
                 engine.renumber(kept)
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Where a function of the user's may raise in the middle of things, put everything back if it does."""
-        if not any(branch.plan.can_fail for branch in self._branches):
-            yield
-            return
-        counters, expired, branches = dict(self._counters), list(self._expired), self._branches
-        times = self._arrivals, self._greatest, self._next, self._watermark
-        engines = [(branch, branch.copied_engine(), list(branch.due)) for branch in self._branches]
-        try:
-            yield
-        except BaseException:
-            self._counters, self._expired, self._branches = counters, expired, branches
-            self._arrivals, self._greatest, self._next, self._watermark = times
-            for branch, engine, due in engines:
-                branch.engine, branch.due = engine, due
-            raise
-
+    @reading
     def peek(self) -> Results:
         """Early results: the current values of windows that are not complete. Nothing changes."""
-        other = copy.deepcopy(self)
-        if other._watermark != LONG_AGO:
-            other._advance(other._watermark)  # what is due already is not early
+        return self._peeked()
+
+    def _peeked(self) -> Results:
+        other = self._copied()
+        if other._reached != LONG_AGO:  # what is due already is not early, and does not come out
+            most = max(self._max_rows, MAX_ROWS)
+            limit = other._limit(None, Coming(other._reached, greatest=other._greatest), most=most)
+            other._advance(other._reached)
+            other._check(limit)
         for branch in other._branches:
-            branch.due = []
+            branch.drop_due()
         return other.finish(partial=True)
 
-    def _results(self) -> Results:
-        parts = []
+    def _give_results(self, undo: Undo) -> Results:
+        """The rows that are due as results; they are due until these are built."""
+        undo.stage = ANSWERING
+        rows = [branch.due_rows() for branch in self._branches]
+        parts = [
+            Results.empty(branch.queries, self._keys, self._reader.time_type)
+            if due is None or branch.answers is None
+            else branch.answers.results(due, self._keys, self._reader.time_type)
+            for branch, due in zip(self._branches, rows, strict=True)
+        ]
+        results = parts[0] if len(parts) == 1 else Results.concat(parts)
+        undo.commit()
         for branch in self._branches:
-            rows = branch.take_due()
-            if rows is None or branch.answers is None:
-                parts.append(Results.empty(branch.queries, self._keys, self._reader.time_type))
-            else:
-                self._counters["rows"] += len(rows)
-                parts.append(branch.answers.results(rows, self._keys, self._reader.time_type))
-        return parts[0] if len(parts) == 1 else Results.concat(parts)
+            branch.drop_due()
+        self._counters["rows"] += sum(len(due) for due in rows if due is not None)
+        return results
 
     # ------------------------------------------------------------------ branches
 
@@ -479,45 +659,60 @@ class Operator:
     def queries(self) -> list[Query]:
         return [query for branch in self._branches for query in branch.queries]
 
+    @exclusive
     def add(self, query: Query) -> str:
         """Register another query while the stream runs. It starts with the windows that begin after the greatest event
         time seen; the text that is returned says when that is."""
-        return self._add(query, LONG_AGO)
+        starts = self._add(query, LONG_AGO)
+        self._registered = tuple(self.queries)
+        return starts
 
     def _add(self, query: Query, since: int) -> str:
         check_queries([*self.queries, query], self._keys.names)
-        if self._finished:
-            raise InvalidArgument("the stream was finished; make another operator for another stream")
+        self._refuse_if_finished()
+        if self._reader.time_type is not None and self._reader.unit is not None:
+            refuse_plain([query])
         since = max(since, self._greatest, self._watermark if self._in_order else LONG_AGO)
-        self._planning.added(query)
-        # Those that are added at one moment share slices, as far as queries do.
-        waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
-        if self._planning.pin is not None:
-            waiting = []
-        made = self._grown([*(q for branch in waiting for q in branch.queries), query], since)
-        for branch in made:
-            self._check_ttl(branch)
+        pin = self._planning.pin
+        try:
+            self._planning.added(query)
+            # Those that are added at one moment share slices, as far as queries do.
+            waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
+            if self._planning.pin is not None:
+                waiting = []
+            made = self._grown([*(q for branch in waiting for q in branch.queries), query], since)
+            for branch in made:
+                self._check_ttl(branch)
+        except WindlassError:
+            self._planning.pin = pin
+            raise
         self._replace([branch for branch in self._branches if branch not in waiting] + made)
         if since == LONG_AGO:
             return f"{query.name} starts with the first event"
         whole_after = since + query.window.bind("us").doubt  # plain integers are what they are
         return f"{query.name} starts with windows that begin after {self._shown(whole_after)}"
 
+    @exclusive
     def remove(self, name: str) -> None:
-        """Forget a query. What was due for it is not given any more."""
+        """Remove a query. Its pending results are discarded."""
         if name not in {query.name for query in self.queries}:
             raise InvalidArgument(f"there is no query {name!r}; there are {[query.name for query in self.queries]}")
         if len(self.queries) == 1:
             raise InvalidArgument(f"{name!r} is the only query; an operator needs one")
+        self._remove(name)
+        self._registered = tuple(self.queries)
+
+    def _remove(self, name: str) -> None:
         gone = self._planning.gone(name)
         for branch in self._branches:
             branch.remove(name, gone)
         self._replace([branch for branch in self._branches if branch.queries])
         self._planning.removed(name)
 
+    @exclusive
     def change_queries(self, queries: Query | Iterable[Query], since: int = LONG_AGO) -> None:
         """Add and remove queries until they are these. Those that are new start after `since` if that is later than
-        the greatest event time seen."""
+        the greatest event time seen. If one of them is refused, nothing changes."""
         wanted = {query.name: query for query in check_queries(queries, self._keys.names)}
         there = {query.name: query for query in self.queries}
         for name, query in wanted.items():
@@ -525,13 +720,21 @@ class Operator:
                 raise InvalidArgument(f"there is another query {name!r}: {there[name]!r}; give the new one a new name")
         if not wanted:
             raise InvalidArgument("an operator needs a query")
-        for name, query in wanted.items():
-            if name not in there:
-                self._add(query, since)
+        branches, pin = self._branches, self._planning.pin
+        try:
+            for name, query in wanted.items():
+                if name not in there:
+                    self._add(query, since)
+        except WindlassError:
+            self._replace(branches)
+            self._planning.pin = pin
+            raise
         for name in there:
             if name not in wanted:
-                self.remove(name)
+                self._remove(name)
+        self._registered = tuple(self.queries)
 
+    @reading
     def explain(self, rate: float | None = None) -> str:
         """What the operator does for its queries, and why: also which of them share slices, what that costs, and what
         other plans would; with a `rate`, for so many events a second (or in a unit of time)."""
@@ -565,8 +768,13 @@ class Operator:
                 )
 
     @property
+    def _reached(self) -> int:
+        """The watermark, also where windows wait for the next call to look at it."""
+        return max(self._next, self._watermark)
+
+    @property
     def watermark(self) -> int | None:
-        return None if self._watermark == LONG_AGO else self._watermark
+        return None if self._reached == LONG_AGO else self._reached
 
     @property
     def counters(self) -> dict[str, int]:
@@ -577,14 +785,17 @@ class Operator:
                 held[name] = held.get(name, 0) + count
         return {**self._counters, "keys": len(self._keys), **held}
 
+    @reading
     def open_windows(self) -> int:
         """How many windows hold events and are not complete.
 
         Counted, where windows have fixed edges or are sessions; otherwise it takes a `peek`.
         """
-        counted = [branch.engine.open_windows() if branch.engine is not None else 0 for branch in self._branches]
+        counted = [
+            branch.engine.open_windows(self._reached) if branch.engine is not None else 0 for branch in self._branches
+        ]
         known = [n for n in counted if n is not None]
-        return sum(known) if len(known) == len(counted) else len(self.peek())
+        return sum(known) if len(known) == len(counted) else len(self._peeked())
 
     def _shown(self, t: int) -> str:
         kind = self._reader.time_type
@@ -592,32 +803,41 @@ class Operator:
 
     def __repr__(self) -> str:
         names = ", ".join(q.name for q in self.queries[:5]) + ("…" if len(self.queries) > 5 else "")
-        w = "no watermark yet" if self._watermark == LONG_AGO else f"watermark {self._shown(self._watermark)}"
+        w = "no watermark yet" if self._reached == LONG_AGO else f"watermark {self._shown(self._reached)}"
         return f"<Operator {names}: {self._counters['events']} events, {len(self._keys)} keys, {w}>"
 
     # ------------------------------------------------------------------ state
 
+    @reading
     def snapshot(self) -> bytes:
         """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
         return state.pack(self)
 
+    @restoring
     def restore(self, data: bytes, *, removed: Iterable[Query] = ()) -> Self:
         """Go on from a snapshot of an operator that was made with the same options. Queries that the snapshot does not
         know are added to the stream, and those that are not asked any more removed from it; of these, the ones with
-        functions of your own have to be given once more, as `removed`. If the snapshot does not fit, nothing changes.
+        functions of your own have to be given once more, as `removed`; not if they were removed before the snapshot. If
+        the snapshot does not fit, nothing changes.
         """
         self.__dict__ = vars(state.unpack(self, data, removed))  # all of it at once
         return self
 
+    @reading
     def __copy__(self) -> Self:
-        return state.copied(self)
+        return self._copied()
+
+    def _copied(self) -> Self:
+        other = state.copied(self)
+        other._idle, other._registered = True, self._registered
+        return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return state.copied(self)
+        return copy.copy(self)
 
+    @reading
     def __reduce__(self) -> tuple[Any, ...]:
-        gone = [query for query in planned(self) if query not in self.queries]
-        return state.unpickled, (type(self), self.queries, gone, options(self), self.snapshot())
+        return state.unpickled, (type(self), self.queries, [], options(self), state.pack(self))
 
 
 def aggregate(

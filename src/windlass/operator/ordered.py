@@ -16,11 +16,14 @@ from windlass.aggregates.monoid import Columns
 from windlass.errors import OutOfOrder
 from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan, as_measure
+from windlass.operator.row_limit import Coming, RowLimit
 from windlass.operator.tuples import Tuples
+from windlass.operator.watermarks import NO_WATERMARKS, closed_by
 from windlass.slicing import cutty, edges, retention, splitting
-from windlass.slicing.cutty import BEGIN, END_TIME, KEY, LOW, START_TIME, STOP, TOLD, UNTIL, WINDOW
+from windlass.slicing.cutty import BEGIN, END_TIME, KEY, LOW, START_TIME, STOP, TOLD, TWIN, UNTIL, WINDOW
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
+from windlass.slicing.rates import Rates
 from windlass.slicing.slices import CLEAN, HI, LO, Slices
 from windlass.slicing.sorting import sorted_rows
 from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, MEASURE, ORIGIN, PERIOD, TIME
@@ -29,6 +32,13 @@ from windlass.windows.session import SessionGap
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
 Array = np.ndarray[Any, Any]
+
+FRAGMENT = LONG_AGO + 1  # as a lower bound: of a window that may have begun before, and is another one once it is whole
+
+
+# The columns of `Completed.failed`.
+FAILED = 5
+FAILED_FINDING, FAILED_KEY, FAILED_BEGIN, FAILED_START, FAILED_END = range(FAILED)
 
 
 @dataclass
@@ -44,6 +54,8 @@ class Completed:
     start: Array  # bounds in event time
     end: Array
     partials: list[Columns]  # by lift
+    twin: Array | None = None  # how many windows had begun with the same event before
+    failed: Array | None = None  # rows FAILED of runs of events that are over and are no windows
 
     def __len__(self) -> int:
         return len(self.key)
@@ -59,21 +71,24 @@ class Completed:
             self.start[rows],
             self.end[rows],
             [tuple(column[rows] for column in columns) for columns in self.partials],
+            None if self.twin is None else self.twin[rows],
+            self.failed,
         )
 
     @classmethod
     def of(cls, windows: Array, partials: list[Columns]) -> Completed:
         """From what kernels write."""
-        finding, key, begin, stop, low, high, _, _, *times = windows
-        start, end = times or (low, high)
-        return cls(finding, key, begin, stop, low, high, start, end, partials)
+        finding, key, begin, stop, low, high, _, _, *told = windows
+        start, end, twin = told or (low, high, None)
+        return cls(finding, key, begin, stop, low, high, start, end, partials, twin)
 
 
 class Ordered:
     """Windows over the events of many keys, each key's in order."""
 
-    def __init__(self, plan: Plan, lifts: Sequence[Lift]) -> None:
+    def __init__(self, plan: Plan, lifts: Sequence[Lift], tells_failed: bool = False) -> None:
         self.plan, self.lifts = plan, list(lifts)
+        self.tells_failed = tells_failed  # whether to tell of what came to nothing (`Completed.failed`)
         self.slices = Slices(len(plan.measures))
         self.specs = plan.specs()
         self.periodic = plan.periodic
@@ -97,6 +112,8 @@ class Ordered:
         self.closed_upto = LONG_AGO  # empty windows that end by then no longer come out
         self.epoch = 0
         self.room = 1024  # windows that are expected to complete in a run
+        self.limit: RowLimit | None = None  # while a call is tried that may give too many rows
+        self.spare = 0  # of the windows that are found then, so many do not come out
 
     @property
     def splits(self) -> bool:
@@ -191,10 +208,30 @@ class Ordered:
         self.add_keys(max(1, len(kept)))
 
     def note_first(self, tuples: Tuples, refusals: Array | None = None) -> None:
-        """Remember each key's first event, from which on empty windows count; not what came too late for a window."""
+        """Remember each key's first event that a window has seen, not what came too late for it: from there on empty
+        windows count, and windows on a column of a query that was added later are whole."""
+        for d in self.empty.tolist():
+            self._begin(d, tuples, tuples.ts, refusals)
+        if self.plan.since != LONG_AGO:
+            for d in self.on_columns.tolist():
+                name = self.plan.measures[self.specs[d, MEASURE] - 2]
+                self._begin(d, tuples, tuples.columns[as_measure(name)], refusals)
+
+    def _begin(self, d: int, tuples: Tuples, values: Array, refusals: Array | None) -> None:
+        seen = np.ones(len(tuples), np.bool_) if refusals is None else ~refusals[self.periodic[d]]
+        np.minimum.at(self.begun[d], tuples.key[seen], values[seen])
+
+    def begin_empty(self, tuples: Tuples) -> None:
+        """Where each event is a watermark, as they come: the one before a key's first event has closed all windows that
+        end by then, the empty ones of the key among them."""
+        if not len(self.empty):
+            return
+        fresh = np.flatnonzero(~self.has_begun[self.empty[0], tuples.key])
+        keys, at = np.unique(tuples.key[fresh], return_index=True)
+        first = fresh[at]
+        before = np.where(first > 0, tuples.ts[first - 1], self.watermark)
         for d in self.empty:
-            seen = np.ones(len(tuples), np.bool_) if refusals is None else ~refusals[self.periodic[d]]
-            np.minimum.at(self.begun[d], tuples.key[seen], tuples.ts[seen])
+            self.after[d, keys], self.has_begun[d, keys] = before, True
 
     # ------------------------------------------------------------------ a run
 
@@ -209,11 +246,14 @@ class Ordered:
         partial: bool = False,
         hidden: dict[int, Array] | None = None,
         held_from: Array | None = None,
+        passed: Array = NO_WATERMARKS,
+        lateness: int = 0,
     ) -> Completed:
         """Take, for each key k, the events in rows row_of[k] … row_of[k] + counts[k] - 1, which follow all earlier
         ones.
 
         Where slices may be split, `held_from` is the position of the first event of each key that is in `tuples`.
+        `passed` are watermarks since the last run, if it matters which empty windows they have closed.
         """
         self.epoch += 1
         keys = self.keys
@@ -224,6 +264,7 @@ class Ordered:
         previous = self._previous()
         marked = self._mark(coordinates, offsets, first, previous)
         windows: list[Array] = []
+        failed: list[Array] = []
         if self.discretizers or len(self.on_columns):
             begins = np.zeros(int(offsets[-1]), np.bool_)
             begins[marked] = True
@@ -231,7 +272,9 @@ class Ordered:
                 at = self.seen_from[d, :keys] - first
                 here = np.flatnonzero((at >= 0) & (at < counts))
                 begins[offsets[here] + at[here]] = True
-            windows = self._discretize(tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {})
+            windows, failed = self._discretize(
+                tuples, run_rows, offsets, first, watermark, partial, begins, hidden or {}
+            )
             if self.splits:
                 directory = self.slices.directory[:keys]
                 without = np.flatnonzero((directory[:, LO] == directory[:, HI]) & (counts > 0))
@@ -241,8 +284,10 @@ class Ordered:
             marked = np.flatnonzero(begins)
         self._append(coordinates, offsets, first, marked)
         self._arrive(coordinates, offsets, counts)
-        windows.insert(0, self._complete(coordinates, offsets, first, previous, watermark, over, partial))
+        end = watermark, over, partial
+        windows.insert(0, self._complete(coordinates, offsets, first, previous, end, passed, lateness))
         completed = self._answer(tuples, row_of, offsets, first, windows, len(marked))
+        completed.failed = np.concatenate(failed) if failed else None
         self.count[:keys] += counts
         self.watermark = max(self.watermark, watermark)
         return completed
@@ -301,9 +346,10 @@ class Ordered:
         partial: bool,
         begins: Array,
         hidden: dict[int, Array],
-    ) -> list[Array]:
-        """Let the discretizers find their windows. `hidden` says which events of the run one of them must not see."""
-        found = []
+    ) -> tuple[list[Array], list[Array]]:
+        """Let the discretizers find their windows, and what turned out to be none (rows FAILED). `hidden` says which
+        events of the run one of them must not see."""
+        found, failed = [], []
         ts = tuples.ts[rows]
         for n, (i, d) in enumerate(self.discretizers):
             finding = self.plan.findings[i]
@@ -325,15 +371,18 @@ class Ordered:
             of = np.full(len(windows), i)
             unknown = np.full(len(windows), -1)
             bounds = (windows.low, windows.high, unknown, unknown, windows.start, windows.end)
-            found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds]))
-        return found
+            twin = np.zeros(len(windows), np.int64) if windows.twin is None else windows.twin
+            found.append(np.stack([of, windows.key, windows.first, windows.stop, *bounds, twin]))
+            if self.tells_failed and (no := windows.failed) is not None:
+                failed.append(np.stack([np.full(len(no), i), no.key, no.first, no.start, no.end], axis=1))
+        return found, failed
 
     def _split(self, tuples: Tuples, row_of: Array, first: Array, held_from: Array, found: list[Array]) -> None:
         """Split slices of earlier runs where a window begins inside of one: both parts are folded again (Scotty
         5.2)."""
         windows = np.concatenate(found, axis=1)
         old = (windows[BEGIN] < first[windows[KEY]]) & (windows[STOP] > windows[BEGIN])
-        begins = np.unique(windows[[KEY, BEGIN]][:, old].T, axis=0)
+        begins = _distinct(windows[KEY, old], windows[BEGIN, old])
         s = self.slices
         inside = np.zeros(len(begins), np.bool_)
         splitting.inside()(begins, s.directory, s.rows, inside)
@@ -399,24 +448,23 @@ class Ordered:
         offsets: Array,
         first: Array,
         previous: Array,
-        watermark: int,
-        over: bool,
-        partial: bool,
+        end: tuple[int, bool, bool],
+        passed: Array,
+        lateness: int,
     ) -> Array:
+        watermark, over, partial = end
         if not len(self.specs):
             return np.empty((TOLD, 0), np.int64)
         if len(self.empty):  # of a key that begins now, windows come out unless they are closed
-            begins = (self.begun != NEVER) & ~self.has_begun
-            self.after[begins] = self.closed_upto
-            self.has_begun |= begins
-        upto = np.empty_like(self.latest)
-        upto[TIME] = NEVER if over else watermark
-        upto[COUNT] = NEVER if partial else 0
-        if not partial:
-            upto[COUNT, : len(first)] = first + np.diff(offsets)
-        upto[2:] = NEVER if partial else self.latest[2:]
+            self.after = self._after(passed, lateness)
+            self.has_begun |= self.begun != NEVER
+        upto = self._upto(offsets, first, watermark, over, partial)
+        if self.limit is not None:
+            counts = self._count(offsets, first, self.after, upto)
+            self.limit.check(self.plan, self.periodic, counts, self.spare)
         told = TOLD if self.discretizers or len(self.counted) or len(self.on_columns) else START_TIME
         out = np.empty((told, self.room), np.int64)
+        out[TWIN:] = 0  # of windows with fixed edges none begins with an event
         longest = int((self.slices.directory[:, HI] - self.slices.directory[:, LO]).max(initial=0))
         index = np.empty(2 * longest + 2, np.int64)
         arguments = (
@@ -441,6 +489,7 @@ class Ordered:
         if n > self.room:
             self.room = 2 * n  # so that the next run needs one pass
             out = np.empty((told, n), np.int64)
+            out[TWIN:] = 0
             cutty.complete()(*arguments, out)
         found = out[:, :n]
         if len(self.counted) or len(self.on_columns):
@@ -453,6 +502,72 @@ class Ordered:
         np.maximum(self.after[:, :keys], done, out=self.after[:, :keys])
         return found
 
+    def _after(self, passed: Array = NO_WATERMARKS, lateness: int = 0) -> Array:
+        """After which end windows come out, where keys have begun since: all that are not closed."""
+        begins = (self.begun != NEVER) & ~self.has_begun & (self.specs[:, EMIT_EMPTY] != 0)[:, np.newaxis]
+        after = self.after.copy()
+        after[begins] = closed_by(self.begun[begins], self.closed_upto, passed, lateness)
+        return after
+
+    def _upto(self, offsets: Array, first: Array, watermark: int, over: bool, partial: bool) -> Array:
+        """Up to which end windows are complete, by measure and key."""
+        upto = np.empty_like(self.latest)
+        upto[TIME] = NEVER if over else watermark
+        upto[COUNT] = NEVER if partial else 0
+        if not partial:
+            upto[COUNT, : len(first)] = first + np.diff(offsets)
+        upto[2:] = NEVER if partial else self.latest[2:]
+        return upto
+
+    # ------------------------------------------------------------------ how many windows
+
+    def most_rows(
+        self, coming: Coming, limit: RowLimit, events: int, start: float = -np.inf, *, rewound: bool = False
+    ) -> float:
+        """How many windows a run of so many events finds at most. Those on time end after `start`, and so do empty ones
+        if keys are rewound."""
+        plan, held = self.plan, len(self.slices) + events
+        others = plan.rates.landmarks * (events + self.keys)
+        for (i, _), carry in zip(self.discretizers, self.carries, strict=True):
+            windows = np.inf if plan.findings[i].window.can_fail else 2 * (events + len(carry)) + self.keys
+            others += windows * int(plan.asked[i])
+        if not len(self.empty) and held * plan.rates.total + others <= limit.most:
+            return held * plan.rates.total + others
+        rates = Rates(self.specs, plan.asked)
+        span = coming.ends(rates) - start
+        for spec in self.empty:  # of each key since it began, or since the last run
+            begun, size = self.begun[spec], rates.size[spec]
+            after = np.maximum(self._after()[spec], begun - size)[begun != NEVER].min(initial=NEVER)
+            span[spec] = coming.ends(rates)[spec] - min(after, coming.least - size, start if rewound else NEVER)
+        return rates.most(held, self.keys, span) + others
+
+    def count_due(self, watermark: int, over: bool, partial: bool) -> Array:
+        """How many windows with fixed edges complete at a watermark without another event, by specification; landmarks
+        are left out."""
+        first = self.count[: self.keys]
+        offsets = np.zeros(self.keys + 1, np.int64)
+        return self._count(offsets, first, self._after(), self._upto(offsets, first, watermark, over, partial))
+
+    def _count(self, offsets: Array, first: Array, after: Array, upto: Array) -> Array:
+        counts = np.zeros(len(self.specs), np.int64)
+        s = self.slices
+        cutty.count()(
+            self.specs,
+            offsets,
+            first,
+            self.skipped,
+            self.seen_from,
+            self.begun,
+            after,
+            upto,
+            self.earliest,
+            self.latest,
+            s.directory,
+            s.rows,
+            counts,
+        )
+        return counts
+
     def _find_times(self, found: Array, ts: Array, offsets: Array, first: Array, previous: Array) -> None:
         """Bounds in event time of windows on another measure: their ends; `_answer` looks up where they start."""
         measure = np.array([finding.measure for finding in self.plan.findings])
@@ -461,10 +576,12 @@ class Ordered:
         at = found[STOP, other] - 1 - first[key]
         i = np.clip(offsets[key] + at, 0, max(0, len(ts) - 1))
         found[START_TIME, other] = UNKNOWN
-        if self.plan.since != LONG_AGO:  # events before may have had the value of the first one that was seen
-            of = measure[found[WINDOW, other]]
-            fragment = (of > COUNT) & (found[LOW, other] <= self.earliest[of, key])
-            found[START_TIME, other[fragment]] = self.plan.since
+        if self.plan.since != LONG_AGO:  # events before may have had the value of the first one that was seen so far
+            place = np.zeros(len(self.plan.findings), np.int64)
+            place[self.periodic] = np.arange(len(self.periodic))
+            window = found[WINDOW, other]
+            fragment = other[(measure[window] > COUNT) & (found[LOW, other] <= self.begun[place[window], key])]
+            found[START_TIME, fragment], found[LOW, fragment] = self.plan.since, FRAGMENT
         found[END_TIME, other] = np.where(at >= 0, ts[i] if len(ts) else 0, previous[key]) + 1
 
     def _answer(
@@ -521,6 +638,15 @@ class Ordered:
         horizon[TIME] = self.watermark
         horizon[COUNT] = self.count
         return horizon
+
+
+def _distinct(keys: Array, positions: Array) -> Array:
+    """The distinct pairs in order, one a row."""
+    order = np.lexsort((positions, keys))
+    pairs = np.column_stack([keys[order], positions[order]])
+    fresh = np.ones(len(pairs), np.bool_)
+    fresh[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    return pairs[fresh]
 
 
 def wider(matrix: Array, more: int, fill: int) -> Array:
@@ -587,15 +713,16 @@ def _rows_of(row_of: Array, counts: Array, offsets: Array, total: int) -> Array 
     return rows
 
 
-def check_measures(tuples: Tuples, names: Sequence[str]) -> None:
-    """A measure must not decrease in a key's order of events."""
-    same = tuples.key[1:] == tuples.key[:-1]
-    for name in names:
-        values = tuples.columns[as_measure(name)]
-        bad = np.flatnonzero(same & (values[1:] < values[:-1]))
-        if len(bad):
-            i = int(bad[0]) + 1
-            raise OutOfOrder(
-                f"the measure {name!r} decreases from {values[i - 1]} to {values[i]} at time {tuples.ts[i]}; "
-                "a measure must not decrease in the order of events of a key"
-            )
+def check_measure(tuples: Tuples, name: str, before: Array) -> None:
+    """A measure must not decrease in a key's order of events. `before` is what it was before these, by key."""
+    values, key = tuples.columns[as_measure(name)], tuples.key
+    follows = np.empty(len(key), np.bool_)
+    follows[:1], follows[1:] = False, key[1:] == key[:-1]
+    previous = np.where(follows, np.roll(values, 1), before[key])
+    bad = np.flatnonzero(values < previous)
+    if len(bad):
+        i = int(bad[0])
+        raise OutOfOrder(
+            f"the measure {name!r} decreases from {previous[i]} to {values[i]} at time {tuples.ts[i]}; "
+            "a measure must not decrease in the order of events of a key"
+        )

@@ -6,7 +6,7 @@ one's contains are read from that (avg holds a sum and a count). `explain` says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -23,6 +23,7 @@ from windlass.operator.query import Query
 from windlass.slicing import edges
 from windlass.slicing.decisions import Workload, remove_tuples, split_slices, store_tuples
 from windlass.slicing.edges import LONG_AGO
+from windlass.slicing.rates import Rates
 from windlass.slicing.specifications import COUNT, TIME
 from windlass.slicing.techniques import Technique, cut_at
 from windlass.windows.predicate import Predicate
@@ -202,15 +203,28 @@ class Plan:
         """A query is asked no more; what was planned with it stays, so it is known as `gone` from now on."""
         self.queries = [q.named(gone) if q.name == name else q for q in self.queries]
         self.removed.add(gone)
-        for what in ("columns_read", "masks_read"):
+        for what in ("columns_read", "window_columns_read", "masks_read", "can_fail", "asked", "most_asked", "rates"):
             self.__dict__.pop(what, None)
 
     @cached_property
     def columns_read(self) -> set[str]:
         """Columns that queries read which were not removed; others need not be there any more."""
         left = [q for q in self.queries if q.name not in self.removed]
-        found = {c for q in left for a in q.aggregates for c in a.columns if c is not None}
-        return found | {c for q in left for c in q.window.columns}
+        return {c for q in left for a in q.aggregates for c in a.columns if c is not None} | self.window_columns_read
+
+    @cached_property
+    def window_columns_read(self) -> set[str]:
+        """Those of them that windows read: only in these must there be no null, and no value that does not fit."""
+        return {c for q in self.queries if q.name not in self.removed for c in q.window.columns}
+
+    def measured(self) -> Iterator[tuple[int, str, list[int]]]:
+        """The columns that windows of queries are defined on which were not removed: the place of each, its name, and
+        the windows."""
+        gone = self.unused_findings
+        for c, name in enumerate(self.measures):
+            on_it = [i for i, f in enumerate(self.findings) if f.measure == 2 + c and i not in gone]
+            if on_it:
+                yield c, name, on_it
 
     @cached_property
     def masks_read(self) -> set[int]:
@@ -222,7 +236,14 @@ class Plan:
     @cached_property
     def can_fail(self) -> bool:
         """Whether functions of the user's are called, which may raise in the middle of things."""
-        return any(q.window.can_fail or any(a.definition for a in q.aggregates) for q in self.queries)
+        left = [q for q in self.queries if q.name not in self.removed]
+        return any(q.window.can_fail or any(a.definition for a in q.aggregates) for q in left)
+
+    @cached_property
+    def has_past_ends(self) -> bool:
+        """Whether a key may have empty windows that end before its first event: windows that begin together."""
+        bounds = [f.bound for f in self.findings if f.emit_empty]
+        return any(isinstance(b, Periodic) and b.period > 0 and b.ends > 1 for b in bounds)
 
     @cached_property
     def columns(self) -> list[str]:
@@ -249,6 +270,11 @@ class Plan:
         return [i for i, f in enumerate(self.findings) if isinstance(f.bound, Periodic)]
 
     @cached_property
+    def has_ordinals(self) -> Array:
+        """Of which findings several windows of a key may have the same bounds, by finding."""
+        return np.array([f.window.has_ordinals for f in self.findings], np.bool_)
+
+    @cached_property
     def discretizers(self) -> list[int]:
         return [i for i, f in enumerate(self.findings) if isinstance(f.bound, Discretizer)]
 
@@ -264,6 +290,22 @@ class Plan:
             assert isinstance(b, Periodic)
             rows.append((b.origin, b.period, b.step, b.ends, i, f.measure, f.emit_empty))
         return np.array(rows, np.int64).reshape(-1, 7)
+
+    @cached_property
+    def asked(self) -> Array:
+        """For each finding, how many queries ask for it."""
+        left = [at for q, at in zip(self.queries, self.finding_of, strict=True) if q.name not in self.removed]
+        return np.bincount(np.array(left, np.int64), minlength=len(self.findings))
+
+    @cached_property
+    def most_asked(self) -> int:
+        """How many queries ask for the same window."""
+        return int(self.asked.max(initial=0))
+
+    @cached_property
+    def rates(self) -> Rates:
+        """How many windows with fixed edges there may be."""
+        return Rates(self.specs(), self.asked)
 
     @cached_property
     def eager(self) -> bool:

@@ -17,10 +17,11 @@ from windlass.errors import InvalidArgument, WrongType
 from windlass.windows.predicate import Condition, Predicate
 from windlass.windows.window import Periodic, Window
 
-__all__ = ["RESERVED", "Query", "check_queries"]
+__all__ = ["RESERVED", "Query", "check_queries", "refuse_plain"]
 
 # Columns of every result, beside which key columns, queries and aggregates have theirs.
 RESERVED = ("query", "window", "low", "high", "revision", "retraction")
+ORDINAL = "ordinal"  # the same, where windows have ordinals
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -44,7 +45,7 @@ class Query:
         _check_name(name)
         what = f"query {name!r}"
         _check_window(what, window)
-        _check_aggregates(what, aggregates)
+        _check_aggregates(what, aggregates, (*RESERVED, ORDINAL) if window.has_ordinals else RESERVED)
         if not isinstance(emit_empty, bool):
             raise WrongType(f"{what}: emit_empty is True or False, got {emit_empty!r}")
         if emit_empty and not _has_empty_windows(window):
@@ -65,6 +66,11 @@ class Query:
     def on_time(self) -> bool:
         """Whether its windows are defined on time, so that their bounds are times."""
         return self.window.measure == "time"
+
+    @property
+    def has_ordinals(self) -> bool:
+        """Whether several windows of a key may have the same bounds, so that results have a column `ordinal`."""
+        return self.window.has_ordinals
 
     def named(self, name: str) -> Query:
         """The same under another name."""
@@ -97,6 +103,11 @@ def check_queries(queries: Any, key: Sequence[str] = ()) -> tuple[Query, ...]:
         if query.name in seen:
             raise InvalidArgument(f"there are two queries named {query.name!r}")
         seen.add(query.name)
+        if query.has_ordinals and ORDINAL in key:
+            raise InvalidArgument(
+                f"a key column cannot be named {ORDINAL!r}, because results of query {query.name!r} over "
+                f"{query.window!r} have that column; rename it"
+            )
         taken = [name for name in (query.name, *query.columns) if name in key]
         if taken:
             raise InvalidArgument(
@@ -104,6 +115,17 @@ def check_queries(queries: Any, key: Sequence[str] = ()) -> tuple[Query, ...]:
                 + ("rename the query" if taken[0] == query.name else "give the aggregate an alias")
             )
     return checked
+
+
+def refuse_plain(queries: Iterable[Query]) -> None:
+    """Refuse windows on time whose lengths are plain integers, because the stream's times are timestamps."""
+    for query in queries:
+        if query.name.startswith("\0"):  # of the package's own, which knows the unit
+            continue
+        try:
+            query.window.refuse_plain()
+        except WrongType as error:
+            raise WrongType(f"query {query.name!r}: {error}") from None
 
 
 def _check_name(name: Any) -> None:
@@ -123,7 +145,7 @@ def _check_window(what: str, window: Any) -> None:
     raise WrongType(f"{what} needs a window such as Tumbling('5m'), got {window!r}{hint}")
 
 
-def _check_aggregates(what: str, aggregates: tuple[Any, ...]) -> None:
+def _check_aggregates(what: str, aggregates: tuple[Any, ...], reserved: Sequence[str]) -> None:
     if not aggregates:
         raise InvalidArgument(f"{what} has no aggregates; add at least one, such as agg.count()")
     for a in aggregates:
@@ -138,7 +160,7 @@ def _check_aggregates(what: str, aggregates: tuple[Any, ...]) -> None:
             raise InvalidArgument(
                 f"{what}: {a!r} does not say which column to aggregate; name it, as in agg.sum('amount')"
             )
-        if a.output_name in RESERVED:
+        if a.output_name in reserved:
             raise InvalidArgument(f"{what}: every result has a column {a.output_name!r}; give {a!r} another alias")
     names = [a.output_name for a in aggregates]
     for name in names:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from windlass.operator.emitted import (
-    ALIVE,
     BEGIN,
+    CLOSED,
     END,
     EVENTS,
     FINDING,
@@ -31,14 +31,31 @@ from windlass.operator.emitted import (
     LOW,
     OLDEST,
     ORDER,
+    PLACES,
+    RETRACTED,
     START,
+    STATE,
+    VALID,
     WIDTH,
     YOUNGEST,
     Emitted,
     Rows,
 )
+from windlass.operator.events import LATEST
 from windlass.operator.lift import Lift
-from windlass.operator.ordered import Completed, Ordered, only, run_of, wider, without
+from windlass.operator.ordered import (
+    FAILED,
+    FAILED_BEGIN,
+    FAILED_END,
+    FAILED_FINDING,
+    FAILED_KEY,
+    Completed,
+    Ordered,
+    only,
+    run_of,
+    wider,
+    without,
+)
 from windlass.operator.plan import Finding, Plan, as_measure
 from windlass.operator.tuples import Tuples
 from windlass.slicing import retention, searching
@@ -55,18 +72,20 @@ class Replay:
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:
         self.plan, self.lateness, self.has_sequence = plan, lateness, has_sequence
-        self.engine = Ordered(plan, lifts)
-        self.emitted = Emitted([lift.monoid for lift in lifts])
+        self.engine = Ordered(plan, lifts, tells_failed=True)
+        self.emitted = Emitted([lift.monoid for lift in lifts], plan.has_ordinals)
+        self.failed = np.empty((0, FAILED), np.int64)  # runs that a late event may yet make a window of
         self.tuples: Tuples | None = None  # by key, in order
         self.refused: dict[int, Array] = {}  # finding → which tuples came too late for it
+        self.unfit: dict[int, Array] = {}  # measure → which tuples came too late for all windows on it
         self.position = np.zeros(0, np.int64)  # of each key's first tuple
         self.retired: set[int] = set()  # findings of queries that were removed
         findings = len(plan.findings)
         orders = [f.bound.closes_by for f in plan.findings]
         self.by_begin = np.array([order == "begin" for order in orders], np.bool_)
         self.by_last = np.array([order == "last" for order in orders], np.bool_)
-        self.closed = np.empty((findings, 0, 3), np.int64)  # the last window that was closed, by the order they close
-        self.highest = np.empty((findings, 0), np.int64)  # the greatest upper bound of a closed one
+        self.has_ordinals = plan.has_ordinals
+        self.closed = np.empty((findings, 0, PLACES), np.int64)  # the last window closed, by the order they close
         self.frontier = np.empty((findings, 0, 2), np.int64)  # (ts, seq) that a late event must not come before
         self.resume = np.empty((findings, 0), np.int64)  # the position from which a rewound finding reads again
         self.own = np.zeros((findings, 0), np.int64)  # how many events it counted before that
@@ -87,9 +106,8 @@ class Replay:
         """Room for more keys."""
         if more:
             self.position = np.concatenate([self.position, np.zeros(more, np.int64)])
-            none = np.full((len(self.closed), more, 3), LONG_AGO, np.int64)
+            none = np.full((len(self.closed), more, PLACES), LONG_AGO, np.int64)
             self.closed = np.concatenate([self.closed, none], axis=1)
-            self.highest = wider(self.highest, more, LONG_AGO)
             self.resume = wider(self.resume, more, 0)
             self.own = wider(self.own, more, 0)
             self.behind = wider(self.behind, more, LONG_AGO)
@@ -105,7 +123,10 @@ class Replay:
         self.contexts, self.carries = [self.contexts[n] for n in found], [self.carries[n] for n in found]
         self.engine.retire(findings)
         self.retired |= findings
+        left = {c for c, _, _ in self.plan.measured()}
+        self.unfit = {c: mask for c, mask in self.unfit.items() if c in left}
         self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
+        self.failed = self.failed[~np.isin(self.failed[:, FAILED_FINDING], list(findings))]
 
     def needed_keys(self) -> Array:
         """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""
@@ -125,8 +146,10 @@ class Replay:
             rows = np.flatnonzero(~gone[self.tuples.key])
             self.tuples = self.tuples.take(rows)
             self.refused = {i: mask[rows] for i, mask in self.refused.items() if mask[rows].any()}
+            self.unfit = {c: mask[rows] for c, mask in self.unfit.items() if mask[rows].any()}
         self.position = np.where(gone, 0, self.position)
-        self.closed[:, keys], self.highest[:, keys], self.behind[:, keys] = LONG_AGO, LONG_AGO, LONG_AGO
+        self.closed[:, keys], self.behind[:, keys] = LONG_AGO, LONG_AGO
+        self.failed = self.failed[~gone[self.failed[:, FAILED_KEY]]]
         self.resume[:, keys] = self.own[:, keys] = 0
         self.frontier[:, keys] = self.watermark - self.lateness, LONG_AGO
         self.contexts, self.carries = without(keys, self.contexts, self.carries)
@@ -136,7 +159,9 @@ class Replay:
         if self.tuples is not None:
             self.tuples = self.tuples.renumbered(kept)
         self.emitted.renumber(kept)
-        self.position, self.closed, self.highest = self.position[kept], self.closed[:, kept], self.highest[:, kept]
+        self.failed = self.failed.copy()
+        self.failed[:, FAILED_KEY] = np.searchsorted(kept, self.failed[:, FAILED_KEY])
+        self.position, self.closed = self.position[kept], self.closed[:, kept]
         self.frontier, self.resume, self.own = self.frontier[:, kept], self.resume[:, kept], self.own[:, kept]
         self.behind = self.behind[:, kept]
         self.contexts, self.carries = only(kept, self.contexts, self.carries)
@@ -174,6 +199,12 @@ class Replay:
                 accepted[i, deep] = (ts > f[:, 0]) | ((ts == f[:, 0]) & (seq >= f[:, 1]))
         return accepted
 
+    def fitting(self, c: int) -> list[Tuples]:
+        """The tuples whose values of a measure must not decrease."""
+        if self.tuples is None:
+            return []
+        return [self.tuples if c not in self.unfit else self.tuples.take(~self.unfit[c])]
+
     def _near(self, i: int, key: Array, ts: Array, gap: int) -> Array:
         """Whether an event is within the gap of one of a session that is not closed."""
         near = np.zeros(len(ts), np.bool_)
@@ -198,7 +229,9 @@ class Replay:
 
     # ------------------------------------------------------------------ advance
 
-    def advance(self, events: Tuples, refusals: Array, late: Array, watermark: int, over: bool, partial: bool) -> Rows:
+    def advance(
+        self, events: Tuples, refusals: Array, late: Array, watermark: int, over: bool, partial: bool, passed: Array
+    ) -> Rows:
         """Take events whose place is final, late ones among them, and give the rows that come out at this watermark.
 
         `refusals` (findings × events) says which findings came too late for an event.
@@ -218,10 +251,20 @@ class Replay:
             self._rewind(np.flatnonzero(again), starts)
         hidden = self._hidden(again, row_of, counts)
         completed = self.engine.consume(
-            tuples, row_of, counts, watermark, over=over, partial=partial, hidden=hidden, held_from=self.position
+            tuples,
+            row_of,
+            counts,
+            watermark,
+            over=over,
+            partial=partial,
+            hidden=hidden,
+            held_from=self.position,
+            passed=passed,
+            lateness=self.lateness,
         )
         rows = self._emit(completed, again, starts)
-        self._close(watermark, over)
+        self._note_failed(completed.failed, again, starts)
+        self._close(watermark, over, starts)
         self.engine.closed_upto = watermark - self.lateness
         if not over:
             self._move_frontier(starts, sizes)
@@ -238,6 +281,10 @@ class Replay:
                 seen = np.concatenate([before, ~refusals[i]])
                 masks[i] = seen if order is None else seen[order]
         self.tuples = tuples if order is None else tuples.take(order)
+        for c, _, findings in self.plan.measured():
+            if c in self.unfit or refusals[findings].any():
+                unfit = np.concatenate([self._unfit(c, len(tuples) - len(events)), refusals[findings].all(axis=0)])
+                self._fit(c, unfit if order is None else unfit[order])
         self.refused = {}
         for i, seen in masks.items():
             if self.plan.findings[i].is_grid:
@@ -251,6 +298,25 @@ class Replay:
             refused = ~seen & (position >= self.resume[i, self.tuples.key])
             if refused.any():
                 self.refused[i] = refused
+
+    def _unfit(self, c: int, count: int) -> Array:
+        return self.unfit.get(c, np.zeros(count, np.bool_))
+
+    def _fit(self, c: int, unfit: Array) -> None:
+        """Give events that no window on a measure has accepted a value that fits, whatever theirs is: that of the event
+        before them."""
+        assert self.tuples is not None
+        self.unfit.pop(c, None)
+        rows = np.flatnonzero(unfit)
+        if not len(rows):
+            return
+        self.unfit[c] = unfit
+        key, name = self.tuples.key, as_measure(self.plan.measures[c])
+        values, at = self.tuples.columns[name].copy(), np.arange(len(unfit))
+        before = np.maximum.accumulate(np.where(unfit, -1, at))[rows]
+        follows = (before >= 0) & (key[before] == key[rows])
+        values[rows] = np.where(follows, values[before], np.maximum(self.behind[2 + c, key[rows]], -LATEST))
+        self.tuples.columns[name] = values
 
     def _rewind(self, keys: Array, starts: Array) -> None:
         """Put keys back to where their tuples begin."""
@@ -303,7 +369,7 @@ class Replay:
             (END, c.end),
             (BEGIN, c.begin),
             (EVENTS, c.stop - c.begin),
-            (ALIVE, np.ones(len(c), np.int64)),
+            (STATE, np.full(len(c), VALID)),
         ):
             found[:, column] = values
         assert self.tuples is not None
@@ -316,35 +382,82 @@ class Replay:
         found[:, ORDER] = found[:, HIGH]
         for which, row in ((self.by_begin, oldest), (self.by_last, youngest)):
             of = which[found[some, FINDING]]
-            found[some[of], ORDER], found[some[of], ORDER + 1] = tuples.ts[row[of]], tuples.seq[row[of]]
-            if which is self.by_begin:
-                found[some[of], ORDER + 2] = found[some[of], HIGH]
-        kept = np.flatnonzero(~(self._was_closed(found) & again[c.key]))
-        found = found[kept]
-        partials = [tuple(column[kept] for column in columns) for columns in c.partials]
+            found[some[of], ORDER : ORDER + 3] = self._places(row[of])
+        if c.twin is not None:
+            found[:, ORDER + 3] = c.twin
+        was_closed = self._was_closed(c.finding, c.key, found[:, ORDER:])
+        was_closed |= self.by_begin[c.finding] & (c.begin < self.resume[c.finding, c.key])
+        if was_closed.any():
+            kept = np.flatnonzero(~was_closed)
+            found, partials = found[kept], [tuple(column[kept] for column in columns) for columns in c.partials]
+        else:
+            partials = c.partials
         return self.emitted.emit(found, partials, again)
 
-    def _was_closed(self, found: Array) -> Array:
-        """Whether windows were closed before: they close in an order."""
-        closed = self.closed[found[:, FINDING], found[:, KEY]]
-        a, b, c = (found[:, ORDER + n] for n in range(3))
-        x, y, z = closed.T
-        return np.asarray((a < x) | ((a == x) & ((b < y) | ((b == y) & (c <= z)))))
+    def _places(self, rows: Array) -> Array:
+        """The places of tuples in their key's order."""
+        assert self.tuples is not None
+        return np.stack([self.tuples.ts[rows], self.tuples.seq[rows], self.tuples.arrival[rows]], axis=1)
 
-    def _close(self, watermark: int, over: bool) -> None:
+    def _was_closed(self, finding: Array | int, key: Array, order: Array) -> Array:
+        """Whether windows were closed before, or come before one that was: they close in an order."""
+        was_closed, level = np.zeros(len(key), np.bool_), np.ones(len(key), np.bool_)
+        last = self.closed[finding, key]
+        for word in range(PLACES):
+            was_closed |= level & (order[:, word] < last[:, word])
+            level &= order[:, word] == last[:, word]
+        return was_closed | level
+
+    def _note_failed(self, failed: Array | None, again: Array, starts: Array) -> None:
+        """Record runs too short for a frame. For replayed keys, replace the earlier records."""
+        if len(self.failed) and again.any():
+            self.failed = self.failed[~again[self.failed[:, FAILED_KEY]]]
+        if failed is not None:
+            finding, key, begin = (failed[:, word] for word in (FAILED_FINDING, FAILED_KEY, FAILED_BEGIN))
+            failed = failed[begin >= self.resume[finding, key]]  # else it is what is left of a closed one
+            failed = failed[
+                ~self._was_closed(failed[:, FAILED_FINDING], failed[:, FAILED_KEY], self._orders(failed, starts))
+            ]
+            self.failed = np.concatenate([self.failed, failed])
+
+    def _orders(self, failed: Array, starts: Array) -> Array:
+        """The places of runs in the order in which windows close."""
+        key = failed[:, FAILED_KEY]
+        places = self._places(failed[:, FAILED_BEGIN] - self.position[key] + starts[key])
+        return np.column_stack([places, np.zeros(len(failed), np.int64)])
+
+    def _close(self, watermark: int, over: bool, starts: Array) -> None:
         """Windows past correction: remember how far they reach, and forget them."""
         table = self.emitted.table
-        closed = np.ones(len(table), np.bool_) if over else table[:, END] <= watermark - self.lateness
-        gone = table[closed & (table[:, ALIVE] == 1)]
-        gone = gone[~self._was_closed(gone)]
-        gone = gone[np.lexsort((gone[:, ORDER + 2], gone[:, ORDER + 1], gone[:, ORDER]))]  # the last assignment wins
-        self.closed[gone[:, FINDING], gone[:, KEY]] = gone[:, ORDER : ORDER + 3]
-        np.maximum.at(self.highest, (gone[:, FINDING], gone[:, KEY]), gone[:, HIGH])
-        # Windows found in the events may come to have the same bounds as the last one that was closed.
-        last = closed & (table[:, HIGH] == self.highest[table[:, FINDING], table[:, KEY]])
-        last &= np.isin(table[:, FINDING], [i for i, d in self.engine.discretizers if not isinstance(d, SessionGap)])
-        table[last, ALIVE] = 0
-        self.emitted.close(closed & ~last)
+        over_by = NEVER if over else watermark - self.lateness
+        closed = table[:, END] <= over_by
+        gone = table[closed & (table[:, STATE] == VALID)]
+        self._raise_closed(gone[:, FINDING], gone[:, KEY], gone[:, ORDER:])
+        failed = self.failed[:, FAILED_END] <= over_by
+        if failed.any():
+            gone = self.failed[failed]
+            self.failed = self.failed[~failed]
+            self._raise_closed(gone[:, FAILED_FINDING], gone[:, FAILED_KEY], self._orders(gone, starts))
+        # Windows that events end, or that come out with one, may come back, or come to have the same bounds as a
+        # closed one: those that still can are kept until the frontier has passed them.
+        finding, found_in_events = table[:, FINDING], self.by_begin | self.by_last
+        table[closed & (table[:, STATE] == VALID), STATE] = CLOSED
+        stays = found_in_events[finding] & ((table[:, STATE] == RETRACTED) | self.has_ordinals[finding])
+        self.emitted.close(closed & ~stays)
+
+    def _raise_closed(self, finding: Array, key: Array, order: Array) -> None:
+        """These windows are closed now, and with them all that come before."""
+        later = np.flatnonzero(~self._was_closed(finding, key, order))
+        later = later[np.lexsort(order[later].T[::-1])]  # the last assignment wins
+        self.closed[finding[later], key[later]] = order[later]
+
+    def _forget_passed(self, i: int, horizon: int) -> None:
+        """Of windows that are closed or retracted: forget those that no window to come can have the bounds of."""
+        table = self.emitted.table
+        over = (table[:, FINDING] == i) & (table[:, STATE] != VALID)
+        if over.any():
+            bound = table[:, LOW] if self.by_begin[i] else table[:, HIGH] - 1
+            self.emitted.close(over & (bound < np.minimum(self.frontier[i, table[:, KEY], 0], horizon)))
 
     # ------------------------------------------------------------------ the frontier
 
@@ -368,21 +481,23 @@ class Replay:
                 )
                 least = np.minimum(least, resume)
                 continue
-            begun = self._open_from(i)
+            begun = self._open_from(i, starts)
             log = self.emitted.table
-            alive = log[(log[:, FINDING] == i) & (log[:, ALIVE] == 1)]
+            alive = log[(log[:, FINDING] == i) & (log[:, STATE] == VALID)]
             np.minimum.at(begun, alive[:, KEY], alive[:, BEGIN])
+            failed = self.failed[self.failed[:, FAILED_FINDING] == i]
+            np.minimum.at(begun, failed[:, FAILED_KEY], failed[:, FAILED_BEGIN])
             begun = np.where(begun < self.resume[i], np.where(self.resume[i] < end, self.resume[i], NEVER), begun)
             if isinstance(bound, SessionGap):
                 resume = np.minimum(begun, end)
             else:
-                columns, seen = self._columns(finding), self._visible(i)
-                first = bound.correctable_from(columns, seen, tuples.ts, starts, starts + sizes, recent, horizon)
-                resume = np.minimum(np.minimum(begun, self.position + first - starts), end)
+                resume = np.minimum(np.minimum(begun, self.position + recent - starts), end)
             row = np.clip(starts + resume - self.position, 0, max(0, len(tuples) - 1))
             inside = resume < end
             self.frontier[i, :, 0] = np.where(inside, tuples.ts[row] if len(tuples) else 0, horizon)
             self.frontier[i, :, 1] = np.where(inside, tuples.seq[row] if len(tuples) else 0, LONG_AGO)
+            if self.by_begin[i] or self.by_last[i]:
+                self._forget_passed(i, horizon)
             resume = np.maximum(resume, self.resume[i])
             self._lag(i, resume, starts)
             self.resume[i] = resume
@@ -402,12 +517,23 @@ class Replay:
         given = finding.window.columns if finding.measure <= COUNT else ()
         return tuple(self.tuples.columns[name] for name in given)
 
-    def _open_from(self, i: int) -> Array:
-        """For each key, the position of the first event of the first window that is begun and not complete."""
+    def _open_from(self, i: int, starts: Array) -> Array:
+        """For each key, the position of the first event of the first window that is begun and not complete; where an
+        event ends windows, not of one that was closed, or comes before one that was."""
         e = self.engine
         for n, (at, d) in enumerate(e.discretizers):
-            if at == i:
+            if at != i:
+                continue
+            if not self.by_begin[i]:
                 return d.open_from(e.contexts[n], e.carries[n]).copy()
+            key, first, twin = d.open_windows(e.contexts[n], e.carries[n])
+            mine = np.flatnonzero(first >= self.resume[i, key])
+            key, first = key[mine], first[mine]
+            places = self._places(first - self.position[key] + starts[key])
+            mine = np.flatnonzero(~self._was_closed(i, key, np.column_stack([places, twin[mine]])))
+            begun = np.full(len(self.position), NEVER)
+            np.minimum.at(begun, key[mine], first[mine])
+            return begun
         d_ = e.periodic.index(i)
         upto = e.slices.directory[:, 2].copy()
         retention.keep_from()(
@@ -451,6 +577,7 @@ class Replay:
         kept = np.flatnonzero(self._positions(tuples.key) >= least[tuples.key])
         self.tuples = tuples.take(kept)
         self.refused = {i: mask[kept] for i, mask in self.refused.items() if mask[kept].any()}
+        self.unfit = {c: mask[kept] for c, mask in self.unfit.items() if mask[kept].any()}
         self.position = least
 
 

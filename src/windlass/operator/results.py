@@ -7,7 +7,9 @@ another. Nothing is copied or decoded for a view that is not asked for.
     results.to_arrow()        all of them: key columns, query, window, low, high, revision, retraction, and one struct
                               column a query, null in the rows of other queries
 
-`low` and `high` are the bounds in the window's own measure; a window on time has none, its `window` says it all.
+`low` and `high` are the bounds in the window's own measure; a window on time has none, its `window` says it all. Where
+several windows of a key may have the same times, an ordinal tells them apart: in the table of one query it is the
+column `ordinal`, in the mixed one it is in `high` where it is not 0. (In a `Group` it is all of `high`.)
 In the mixed table the nulls of all struct columns are views of one block of zeros, so a thousand queries cost no more
 memory than their answers.
 """
@@ -27,7 +29,7 @@ import pyarrow as pa
 from windlass.aggregates.values import to_arrow
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.operator.keys import KeyIndex
-from windlass.operator.query import Query
+from windlass.operator.query import ORDINAL, Query
 
 __all__ = ["Group", "Results"]
 
@@ -76,6 +78,13 @@ class Group:
     def bounds(self) -> Array:
         """Where the rows of each query begin, and the end."""
         return np.searchsorted(self.query, np.arange(len(self.queries) + 1))
+
+    @property
+    def identity(self) -> list[tuple[Array, Array]]:
+        """`low` and `high` as they tell windows of all queries apart, and where they are not null."""
+        own = np.array([not query.on_time for query in self.queries])[self.query]
+        ordinal = np.array([query.has_ordinals for query in self.queries])[self.query] & (self.high != 0)
+        return [(self.low, own), (self.high, own | ordinal)]
 
     def part(self, q: int) -> Group:
         """The rows of one query, in the same memory."""
@@ -198,7 +207,8 @@ class Results:
 
     def schema_of(self, name: str) -> pa.Schema:
         """Of the table of one query."""
-        bounds = [] if self._query(*self._found(name)[0]).on_time else _BOUNDS
+        query = self._query(*self._found(name)[0])
+        bounds = [_ORDINAL] if query.has_ordinals else [] if query.on_time else _BOUNDS
         return pa.schema([*self._key_fields(), self._window_field, *bounds, *_HISTORY, *self._value_fields(name)])
 
     @property
@@ -224,7 +234,10 @@ class Results:
 
     def _table(self, piece: _Piece, part: Group, schema: pa.Schema) -> pa.Table:
         columns = [*piece.keys.decode(part.key), self._window(part)]
-        if "low" in schema.names:
+        [query] = part.queries
+        if query.has_ordinals:
+            columns.append(_shared(part.high))
+        elif not query.on_time:
             columns += [_shared(part.low), _shared(part.high)]
         columns += [_shared(part.revision), _shared(part.retraction), *part.values]
         return pa.Table.from_arrays([_as(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
@@ -269,8 +282,7 @@ class Results:
         """The columns that all queries have."""
         group = piece.group
         names = pa.array([query.name for query in group.queries]).take(_shared(group.query))
-        own = np.array([not query.on_time for query in group.queries])[group.query]
-        bounds = [to_arrow(bound, None if own.all() else own, pa.int64()) for bound in (group.low, group.high)]
+        bounds = [to_arrow(bound, None if shown.all() else shown, pa.int64()) for bound, shown in group.identity]
         history = [_shared(group.revision), _shared(group.retraction)]
         columns = [*piece.keys.decode(group.key), names, self._window(group), *bounds, *history]
         return [_as(column, schema.types[k]) for k, column in enumerate(columns)]
@@ -306,14 +318,14 @@ class Results:
                     yield dict([*items[:keys], ("query", name), *items[keys:]])
 
     def to_pandas(self, name: str | None = None) -> Any:
-        """The mixed table, or that of one query, as a pandas frame."""
+        """The mixed table, or that of one query, as a pandas frame, with columns `start` and `end` for `window`."""
         _imported("pandas", "to_pandas")
-        return (self.to_arrow() if name is None else self[name]).to_pandas()
+        return _flat(self.to_arrow() if name is None else self[name]).to_pandas()
 
     def to_polars(self, name: str | None = None) -> Any:
-        """The mixed table, or that of one query, as a Polars frame."""
+        """The mixed table, or that of one query, as a Polars frame, with columns `start` and `end` for `window`."""
         polars = _imported("polars", "to_polars")
-        return polars.from_arrow(self.to_arrow() if name is None else self[name])
+        return polars.from_arrow(_flat(self.to_arrow() if name is None else self[name]))
 
     # ------------------------------------------------------------------ to read
 
@@ -376,6 +388,7 @@ class Results:
 
 
 _BOUNDS = [pa.field("low", pa.int64()), pa.field("high", pa.int64())]
+_ORDINAL = pa.field(ORDINAL, pa.int64())
 _HISTORY = [pa.field("revision", pa.int64()), pa.field("retraction", pa.bool_())]
 
 
@@ -448,3 +461,17 @@ def _cell(scalar: Any) -> str:
         text = str(getattr(scalar, "value", repr(scalar)))
     text = " ".join(text.split())
     return text if len(text) <= _WIDTH_SHOWN else f"{text[: _WIDTH_SHOWN - 1]}…"
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """The table with two columns in place of the struct `window`: `start` and `end`, or `window.start` and `window.end`
+    if the table has a column of either name."""
+    at = table.column_names.index("window")
+    names = ("start", "end")
+    if set(names) & set(table.column_names):
+        names = ("window.start", "window.end")
+    bounds = table.column(at).flatten()
+    table = table.remove_column(at)
+    for i, (name, bound) in enumerate(zip(names, bounds, strict=True)):
+        table = table.add_column(at + i, name, bound)
+    return table

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import HIGH, forgiving
 from windlass.aggregates.partials import packed, unpacked
 from windlass.aggregates.sharing import carriers
 from windlass.aggregates.values import to_arrow
@@ -84,15 +85,9 @@ class Union:
         self.reader, self.branches = reader, branches
         queries = in_order(q for branch in branches for q in branch.queries)
         self.plan = Plan(queries, reader.unit, False, "lazy", bool(reader.key))
-        self.monoids = self.plan.resolve(reader.types)
-        self.answers = Answers(self.plan, self.monoids, reader.types)
-        self.places = [self._places(branch) for branch in branches]
-
-    def _places(self, branch: Branch) -> list[tuple[int, list[int]] | None]:
-        if branch.engine is None:
-            return []
-        lifts = zip(branch.plan.kept, branch.engine.lifts, strict=True)
-        return [self._place(branch.plan, kept, lift.monoid) for kept, lift in lifts]
+        self.monoids = [m.wide or m for m in self.plan.resolve(reader.types)]
+        # What comes too late is shown, and not a result that could be refused.
+        self.answers = Answers(self.plan, [forgiving(m) for m in self.monoids], reader.types)
 
     def _place(self, plan: Plan, kept: Kept, own: Monoid) -> tuple[int, list[int]] | None:
         """Where a partial of a branch is, and its fields: its own, or in one that holds it (a sum in a mean). None if
@@ -123,26 +118,51 @@ class Union:
             at += len(m.fields)
         return SliceTable(self, columns[:keys], first, last, events, partials)
 
-    def tuples(self, slices: SliceTable, ids: Array, b: int) -> Tuples:
-        """The slices as a branch takes them."""
-        engine = self.branches[b].engine
-        plan = self.branches[b].plan
-        if engine is None or not plan.general or plan.sessions:
+    def tuples(self, slices: SliceTable, ids: Array) -> list[Tuples]:
+        """The slices as the branches take them, whose sums hold them then."""
+        if any(b.engine is None or not b.plan.general or b.plan.sessions for b in self.branches):
             raise InvalidArgument("these queries need the events themselves, not slices of them")
-        partials = [
-            lift.monoid.allocate(len(slices))
-            if place is None
-            else tuple(slices.partials[place[0]][field] for field in place[1])
-            for place, lift in zip(self.places[b], engine.lifts, strict=True)
-        ]
         order = np.arange(len(slices))
-        return Tuples(ids, slices.first, order, order, last=slices.last, partials=partials)
+        found = []
+        for branch in self.branches:
+            tuples = Tuples(ids, slices.first, order, order, last=slices.last, partials=self._partials(slices, branch))
+            if branch.watch(tuples, self._beyond(slices, branch)):
+                tuples.partials = self._partials(slices, branch)
+            found.append(tuples)
+        return found
+
+    def _partials(self, slices: SliceTable, branch: Branch) -> list[Columns]:
+        """The partials of each lift of a branch."""
+        partials = []
+        for kept, lift in zip(branch.plan.kept, branch.running.lifts, strict=True):
+            place = self._place(branch.plan, kept, lift.monoid)
+            if place is None:
+                partials.append(_nothing(lift.monoid, len(slices)))
+            else:
+                partials.append(tuple(slices.partials[place[0]][field] for field in place[1]))
+        return partials
+
+    def _beyond(self, slices: SliceTable, branch: Branch) -> list[int]:
+        """The lifts of a branch with slices whose sums 64 bits do not hold."""
+        found = []
+        for i, (kept, lift) in enumerate(zip(branch.plan.kept, branch.running.lifts, strict=True)):
+            place = None if lift.monoid.wide is None else self._place(branch.plan, kept, lift.monoid.wide)
+            if place is not None:
+                names = [field.name for field in self.monoids[place[0]].fields]
+                if slices.partials[place[0]][names.index(HIGH.name)].any():
+                    found.append(i)
+        return found
 
     def lowered(self, partials: Sequence[Columns], rows: int) -> Iterator[tuple[Query, list[pa.Array]]]:
         for group in self.answers.groups:
             values = [lowered(monoid, partials[kept], rows) for kept, monoid in group.lowering]
             for query in group.queries:
                 yield query, values
+
+
+def _nothing(m: Monoid, rows: int) -> Columns:
+    """Zero partials for a removed query."""
+    return tuple(np.zeros_like(column) for column in m.allocate(rows))
 
 
 def _fields_in(carrier: Monoid, own: Monoid) -> list[int] | None:

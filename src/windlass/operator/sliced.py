@@ -16,7 +16,6 @@ from windlass.aggregates.monoid import Columns
 from windlass.operator import revisions
 from windlass.operator.choice import EAGER, FIBA, Choice
 from windlass.operator.emitted import (
-    ALIVE,
     END,
     EVENTS,
     FINDING,
@@ -24,6 +23,8 @@ from windlass.operator.emitted import (
     KEY,
     LOW,
     START,
+    STATE,
+    VALID,
     WIDTH,
     Emitted,
     Rows,
@@ -32,10 +33,13 @@ from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
 from windlass.operator.replay import holds
 from windlass.operator.revisions import Revisions
+from windlass.operator.row_limit import Coming, RowLimit
 from windlass.operator.tuples import Tuples
+from windlass.operator.watermarks import NO_WATERMARKS, closed_by
 from windlass.slicing import due, edges, general, instructions, retention, sessions
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.forest import Forest
+from windlass.slicing.rates import Rates
 from windlass.slicing.slices import BASE, CLEAN, FIRST, HI, LO, Slices
 from windlass.slicing.slices import END as SLICE_END
 from windlass.slicing.specifications import EMIT_EMPTY, ENDS, ORIGIN, PERIOD, STEP
@@ -80,6 +84,7 @@ class Sliced:
         self.pending: list[tuple[Tuples, Array]] = []  # late events that wait for the next watermark, and refusals
         self.revisions = Revisions()  # of windows with fixed edges that came out more than once
         self.emitted = Emitted([lift.monoid for lift in lifts])  # sessions that may have to be corrected
+        self.limit: RowLimit | None = None  # while a call is tried that may give too many rows
 
     def add_keys(self, keys: int) -> None:
         if keys > len(self.latest):
@@ -97,6 +102,8 @@ class Sliced:
         if len(self.earliest):
             self.earliest, self.started = self.earliest[left], self.started[left]
         self.empty, self.floor = self.empty[left], self.floor[left]
+        if not self.empty.any():  # windows that join have no rows there
+            self.earliest, self.started = self.earliest[:0], self.started[:0]
         self.periodic = [self.periodic[d] for d in left]
         self.specs, self.bounds = self.specs[left], [self.bounds[d] for d in left]
         self.sessions = [(i, gap) for i, gap in self.sessions if i not in findings]
@@ -297,10 +304,63 @@ class Sliced:
             seen = ~refusals[i]
             np.minimum.at(self.earliest[d], events.key[seen], events.ts[seen])
 
+    # ------------------------------------------------------------------ how many windows
+
+    def most_rows(self, coming: Coming, is_in_order: bool, limit: RowLimit) -> float:
+        """How many rows a call gives at most. If it is too many for certain, it is refused."""
+        late = sum(len(events) for events, _ in self.pending)
+        events = len(self.slices) + coming.events + late
+        rises = 1 if is_in_order or not (late or coming.events) else 2 * coming.times  # corrections come with each
+        of = self.plan.asked
+        others = sum(int(of[i]) for i, _ in self.sessions) * events
+        others += self.plan.most_asked * len(self.emitted) if self.sessions else 0
+        most = rises * (events * self.plan.rates.total + others)
+        if most <= limit.most and not self.empty.any():
+            return most
+        rates = Rates(self.specs, of)
+        most = rises * (rates.most(events, self.keys, self._span(coming, rates)) + others)
+        if most <= limit.most or late or coming.events or self.plan.since != LONG_AGO:
+            return most
+        counts = self._count_due(*self._due_between(self.watermark, coming.upto))
+        return limit.check(self.plan, self.periodic, counts) + others
+
+    def _span(self, coming: Coming, rates: Rates) -> Array:
+        """The time in which windows may come out, by specification; infinite if it is not known."""
+        if self.watermark != LONG_AGO:
+            start = np.full(len(self.specs), float(self.watermark - self.lateness))
+        elif self.empty.any():
+            first = np.minimum(self.earliest.min(axis=1, initial=NEVER), coming.least)
+            start = first.astype(np.float64) - rates.size
+        else:
+            start = (-np.inf if len(self.slices) else float(coming.least)) - rates.size
+        return np.asarray(coming.ends(rates) - start)
+
+    def _count_due(self, chosen: Array, after: Array, upto: Array) -> Array:
+        """How many windows `_enumerate` would find, by specification."""
+        counts, s = np.zeros(len(self.specs), np.int64), self.slices
+        of = np.zeros(len(chosen), np.int64)
+        due.count()(self.specs[chosen], after, upto, self.earliest, self.latest, s.directory, s.rows, of)
+        counts[chosen] = of
+        return counts
+
+    def _count_altered(self, late: Array, after: Array, upto: Array, known_from: Array) -> Array:
+        """How many windows late events have altered, by specification, landmarks aside."""
+        counts = np.zeros(len(self.specs), np.int64)
+        times, starts = self._times_by_key(late)
+        due.count_altered()(self.specs, after, upto, times, starts, counts)
+        for d in np.flatnonzero(self.empty):  # those that start before what was the first one of the key
+            o, p, step, ends = (int(self.specs[d, column]) for column in (ORIGIN, PERIOD, STEP, ENDS))
+            had = np.where(known_from[d] == NEVER, 0, known_from[d])
+            first = o + ((had - step * ends - o) // p + 1) * p
+            fresh = np.where(known_from[d] == NEVER, upto[d], np.minimum(upto[d], first + step * ends - p))
+            some = np.array([d])
+            counts[d] = max(counts[d], self._count_due(some, after[some], fresh[np.newaxis])[d])
+        return counts
+
     # ------------------------------------------------------------------ windows
 
-    def advance(self, watermark: int, over: bool) -> Rows:
-        """The rows that come out at this watermark."""
+    def advance(self, watermark: int, over: bool, passed: Array) -> Rows:
+        """The rows that come out at this watermark; `passed` are those before it, if it matters which there were."""
         before = self.watermark
         again = np.zeros(len(self.latest), np.bool_)
         parts, late = [], np.empty((0, 7), np.int64)
@@ -320,7 +380,7 @@ class Sliced:
             again[late[:, general.KEY]] = True
             parts.append(self._altered(before, late, known_from))
         upto = NEVER if over else watermark
-        parts.append(self._due(before, upto))
+        parts.append(self._due(before, upto, passed))
         parts += [self._sessions(i, gap, before, upto, again) for i, gap in self.sessions]
         rows = Rows.concat(parts)
         if self.choice.learns:
@@ -331,19 +391,28 @@ class Sliced:
             self._close()
         return rows
 
-    def _due(self, before: int, upto: int) -> Rows:
+    def _due(self, before: int, upto: int, passed: Array) -> Rows:
         """Windows with fixed edges that are complete now and were not at the last watermark."""
+        chosen, after, until = self._due_between(before, upto, passed)
+        for d in np.flatnonzero(self.empty):
+            self.started[d] = self.earliest[d] <= upto
+        if self.limit is not None:
+            self.limit.check(self.plan, self.periodic, self._count_due(chosen, after, until))
+        found = self._enumerate(chosen, after, until, np.empty((0, 7), np.int64))
+        return self._rows(found, np.zeros(len(found), np.int64), upto)
+
+    def _due_between(self, before: int, upto: int, passed: Array = NO_WATERMARKS) -> tuple[Array, Array, Array]:
+        """Which specifications have windows to come out, and between which ends."""
         chosen = np.arange(len(self.specs)) if self.empty.any() else due.with_ends(self.specs, before, upto)
         shape = (len(chosen), len(self.latest) if self.empty.any() else 1)
         after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
         np.maximum(after, self.floor[chosen, np.newaxis], out=after)
         for d in np.flatnonzero(self.empty):  # empty windows come once the first event is final
-            final = self.earliest[d] <= upto
-            after[d, ~self.started[d]] = LONG_AGO if before == LONG_AGO else before - self.lateness
+            final, fresh = self.earliest[d] <= upto, np.flatnonzero(~self.started[d])
+            closed = LONG_AGO if before == LONG_AGO else before - self.lateness
+            after[d, fresh] = closed_by(self.earliest[d, fresh], closed, passed, self.lateness)
             until[d, ~final] = LONG_AGO
-            self.started[d] = final
-        found = self._enumerate(chosen, after, until, np.empty((0, 7), np.int64))
-        return self._rows(found, np.zeros(len(found), np.int64), upto)
+        return chosen, after, until
 
     def _altered(self, before: int, cut: Array, known_from: Array) -> Rows:
         """Windows with fixed edges that were complete before, are not closed, and hold late events."""
@@ -360,6 +429,8 @@ class Sliced:
         if empty.any():  # a key's first event is earlier now: so are its first empty windows
             after[empty] = np.where(some, before - self.lateness, after[empty])
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
+        if self.limit is not None:
+            self.limit.check(self.plan, self.periodic, self._count_altered(cut, after, upto, known_from))
         found = self._enumerate(np.arange(len(self.specs)), after, upto, cut)
         # An empty window was there if it starts no earlier than the first one that held an event.
         known = found[:, due.KNOWN] == 1
@@ -394,9 +465,7 @@ class Sliced:
         specs = self.specs[chosen]
         times = starts = np.empty(0, np.int64)
         if len(late):
-            late = late[np.lexsort((late[:, general.EARLIEST], late[:, general.KEY]))]
-            starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1))
-            times = np.ascontiguousarray(late[:, general.EARLIEST])
+            times, starts = self._times_by_key(late)
         arguments = (specs, after, upto, self.earliest, self.latest, self.epoch, times, starts, s.directory, s.rows)
         n = int(due.windows()(*arguments, out))
         self.room = max(_ROOM, 2 * n, self.room // 2)  # so that the next time needs one pass; far more is slow to get
@@ -406,6 +475,12 @@ class Sliced:
         if len(chosen) < len(self.specs):
             out[:n, due.WINDOW] = chosen[out[:n, due.WINDOW]]
         return out[:n]
+
+    def _times_by_key(self, late: Array) -> tuple[Array, Array]:
+        """When late events were, by key and in order, and where those of each key begin."""
+        late = late[np.lexsort((late[:, general.EARLIEST], late[:, general.KEY]))]
+        starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1))
+        return np.ascontiguousarray(late[:, general.EARLIEST]), starts
 
     def _rows(self, found: Array, revision: Array, upto: int) -> Rows:
         partials = self._answer(found, upto)
@@ -454,23 +529,20 @@ class Sliced:
             for lift, partials in zip(self.lifts, answers, strict=True):
                 lift.run_pieces(program, None, pieces, s.slots, self.forest.rows, partials)
 
-    def open_windows(self) -> int:
-        """How many windows hold events and are not complete."""
-        every, nothing = np.arange(len(self.specs)), np.empty((0, 8), np.int64, "F")
+    def open_windows(self, watermark: int) -> int:
+        """How many windows hold events and are not complete at a watermark, which may be ahead of the last one here."""
+        watermark = max(watermark, self.watermark)
         n = 0
-        if len(every):
-            shape = (len(every), len(self.latest) if self.empty.any() else 1)
-            after = np.maximum(np.full(shape, self.watermark, np.int64), self.floor[:, np.newaxis])
-            bounds = after, np.full(shape, NEVER, np.int64)
-            s = self.slices
-            seen = (self.earliest, self.latest, self.epoch, np.empty(0, np.int64), np.empty(0, np.int64))
-            n = int(due.windows()(self.specs, *bounds, *seen, s.directory, s.rows, nothing))
+        if len(self.specs):
+            shape = (len(self.specs), len(self.latest) if self.empty.any() else 1)
+            after = np.maximum(np.full(shape, watermark, np.int64), self.floor[:, np.newaxis])
+            every, upto = np.arange(len(self.specs)), np.full(shape, NEVER, np.int64)
+            n = int(self._count_due(every, after, upto).sum())
+        nothing = np.empty((0, 8), np.int64, "F")
         again = np.zeros(len(self.latest), np.bool_)
         for _, gap in self.sessions:
             s = self.slices
-            n += int(
-                sessions.complete()(gap, self.watermark, NEVER, self.lateness, again, s.directory, s.rows, nothing)
-            )
+            n += int(sessions.complete()(gap, watermark, NEVER, self.lateness, again, s.directory, s.rows, nothing))
         return n
 
     def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:
@@ -488,7 +560,7 @@ class Sliced:
         table[:, LOW] = table[:, START] = out[:, due.LOW]
         table[:, HIGH] = table[:, END] = out[:, due.HIGH]
         table[:, EVENTS] = out[:, due.ALTERED]  # when it last changed: the same if nothing did
-        table[:, ALIVE] = 1
+        table[:, STATE] = VALID
         partials = self._answer(out, upto)
         if self.lateness == 0:
             return Rows.of(table, partials)  # closed as soon as they are complete

@@ -21,15 +21,18 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns
+from windlass.aggregates.overflow import LIMIT, widened
 from windlass.aggregates.values import to_arrow
-from windlass.errors import InvalidArgument
-from windlass.operator.events import Reader
+from windlass.errors import InvalidArgument, WrongType
+from windlass.exclusive import Exclusive, exclusive
 from windlass.operator.keys import KeyIndex
+from windlass.operator.lift import Lift
 from windlass.operator.operator import Operator
 from windlass.operator.plan import Plan
 from windlass.operator.query import Query, check_queries
 from windlass.operator.slice_table import in_order, written
 from windlass.operator.tuples import Tuples
+from windlass.operator.widening import size_of
 from windlass.slicing import edges
 from windlass.slicing.cells import Cells, cells, fold
 from windlass.windows.window import Periodic
@@ -41,7 +44,7 @@ __all__ = ["Slicer", "refusal"]
 _EVENTS = 1 << 18  # that are cut at once, at least: what is folded onto should stay in the cache
 
 
-class Slicer:
+class Slicer(Exclusive):
     """Cuts batches of events into slices and folds them; `take` hands out what there is and starts anew."""
 
     def __init__(
@@ -59,7 +62,7 @@ class Slicer:
             raise InvalidArgument(f"these queries cannot be answered from slices alone: {why}")
         (branch,) = operator._branches
         assert branch.engine is not None
-        self._branch, self._reader, self._plan = branch, operator._reader, branch.plan
+        self._branch, self._reader, self._plan, self._schema = branch, operator._reader, branch.plan, schema
         self.lifts = branch.engine.lifts  # whose partials slices have, in this order
         self.edges = _edges(branch.plan)  # between which slices lie
         self._start()
@@ -71,42 +74,83 @@ class Slicer:
         self.events = 0  # since the last `take`
         self._uncut = 0
 
+    @exclusive
     def process(self, batch: pa.Table) -> None:
         """Take a batch of events; a table of the schema that was given."""
-        self._waiting.append(batch)
+        batch = self._checked(batch)
+        waiting, uncut = [*self._waiting, batch], self._uncut + batch.num_rows
+        if uncut >= _EVENTS:
+            self._cut = [*self._cut, self._slices(waiting)]
+            waiting, uncut = [], 0
+        self._waiting, self._uncut = waiting, uncut
         self.events += batch.num_rows
-        self._uncut += batch.num_rows
-        if self._uncut >= _EVENTS:
-            self._cut_waiting()
 
     def __len__(self) -> int:
         """How many slices there are."""
         return sum(len(found) for found, _ in self._cut)
 
+    @exclusive
     def take(self) -> pa.Table:
         """The slices of all events since the last time."""
-        self._cut_waiting()
-        found = [c for c, _ in self._cut]
+        cut = [*self._cut, self._slices(self._waiting)] if self._uncut else self._cut
+        try:
+            table = self._written(cut)
+        except BaseException as error:  # the events still wait
+            self.undone(error)
+            raise
+        self._start()
+        return table
+
+    def _checked(self, batch: pa.Table) -> pa.Table:
+        """The batch as it can be put together with others. What is wrong with it is found now, not when it is cut."""
+        if batch.schema != self._schema:
+            try:
+                batch = batch.cast(self._schema)
+            except (pa.ArrowException, ValueError) as error:
+                raise WrongType(f"the batch has the schema {batch.schema}, the slicer {self._schema}") from error
+        self._reader.read(batch)
+        return batch
+
+    def _written(self, cut: Sequence[tuple[Cells, list[Columns]]]) -> pa.Table:
+        found = [cells for cells, _ in cut]
         key, first, last, events = (
             np.concatenate([np.empty(0, np.int64), *(getattr(c, name) for c in found)])
             for name in ("key", "first", "last", "events")
         )
         partials = []
         for i, lift in enumerate(self.lifts):
-            columns = zip(*(parts[i] for _, parts in self._cut), strict=True) if self._cut else ()
-            partials.append(tuple(np.concatenate(c) for c in columns) or lift.monoid.allocate(0))
-        keys = _coded(self._keys, key)
-        self._start()
-        return written(keys, first, last, events, partials)
+            columns = zip(*(parts[i] for _, parts in cut), strict=True) if cut else ()
+            partials.append(tuple(np.concatenate(c) for c in columns) or (lift.monoid.wide or lift.monoid).allocate(0))
+        return written(_coded(self._keys, key), first, last, events, partials)
 
-    def _cut_waiting(self) -> None:
-        if not self._uncut:
-            return
-        whole = pa.concat_tables(self._waiting)
-        self._waiting, self._uncut = [], 0
-        tuples = _tuples(self._reader, self._branch, whole, self._keys)
-        found = cells(tuples.key, tuples.ts, len(self._keys), self.edges)
-        self._cut.append((found, [fold(lift.monoid, lift.events(tuples), found) for lift in self.lifts]))
+    def _slices(self, waiting: Sequence[pa.Table]) -> tuple[Cells, list[Columns]]:
+        """Cut and fold the events of these batches. They are given back to wait if anything is raised."""
+        entering = False
+        try:
+            events = self._reader.read(pa.concat_tables(waiting), self._plan.columns)
+            for i in self._plan.masks_read:
+                events.mask(self._plan.predicates[i])
+            keys = self._keys.read(events.keys, len(events))
+            entering = True
+            ids = self._keys.enter(keys, len(events))
+            entering = False
+            tuples = self._branch.tuples(self._plan, events, ids, 0)
+            found = cells(tuples.key, tuples.ts, len(self._keys), self.edges)
+            return found, [_folded(lift, i, tuples, found) for i, lift in enumerate(self.lifts)]
+        except BaseException as error:
+            if not entering:  # new keys do no harm
+                self.undone(error)
+            raise
+
+
+def _folded(lift: Lift, i: int, tuples: Tuples, found: Cells) -> Columns:
+    """The partials of slices; those of sums are always wide, whether they need to be or not."""
+    m, events = lift.monoid, lift.events(tuples)
+    if m.wide is None:
+        return fold(m, events, found)
+    if size_of(lift, i, tuples) < LIMIT:
+        return widened(m, fold(m, events, found))
+    return fold(m.wide, events, found)
 
 
 def _coded(index: KeyIndex, ids: Array) -> list[pa.Array]:
@@ -116,12 +160,6 @@ def _coded(index: KeyIndex, ids: Array) -> list[pa.Array]:
     narrow = ids.astype(np.min_scalar_type(len(index)))
     places = to_arrow(narrow, None, pa.from_numpy_dtype(narrow.dtype))
     return [pa.DictionaryArray.from_arrays(places, values) for values in index.decode(np.arange(len(index)))]
-
-
-def _tuples(reader: Reader, branch: Any, table: pa.Table, keys: KeyIndex) -> Tuples:
-    events = reader.read(table, branch.plan.columns)
-    made: Tuples = branch.tuples(branch.plan, events, keys.encode(events.keys, len(events)), 0)
-    return made
 
 
 def _edges(plan: Plan) -> Array:

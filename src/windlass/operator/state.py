@@ -34,7 +34,7 @@ import pyarrow as pa
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import Column
 from windlass.errors import CorruptSnapshot, WindlassError, WrongType
-from windlass.operator.asked import asked, check_options, in_unit, options, planned, planned_in, recalled
+from windlass.operator.asked import asked, check_options, in_unit, options, plain_options, planned, planned_in, recalled
 from windlass.operator.branch import Branch
 from windlass.operator.costs import STORES
 from windlass.operator.events import Events, Reader
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAGIC = b"WINDLASS OPERATOR"
-FORMAT = 3  # of this file, and of the meaning of what the engines keep
+FORMAT = 4  # of this file, and of the meaning of what the engines keep
 _DIGEST = 16
 
-# What reading a state that could not be may raise.
+# What reading a state that could not be may raise. A MemoryError says nothing about the state.
 _IMPOSSIBLE: tuple[type[Exception], ...] = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-_IMPOSSIBLE += (AssertionError, MemoryError, RecursionError, pa.ArrowException, WindlassError)
+_IMPOSSIBLE += (AssertionError, RecursionError, pa.ArrowException, WindlassError)
 
 
 def pack(operator: Operator) -> bytes:
@@ -82,15 +82,15 @@ def unpack(operator: Operator, data: Any, removed: Iterable[Query] = ()) -> Oper
     """An operator with the options and queries of this one, in the state of the snapshot."""
     head, body = _opened(data)
     with refusing():
-        check_options(head["asked"], asked(operator))
-        then = recalled(head["asked"], operator.queries, removed)
+        check_options(head["asked"], plain_options(operator))
+        then = recalled(head["asked"], operator._registered, removed)
         reader = base64.b64decode(head["reader"], validate=True)
         unpinned = type(operator)(then, **{**options(operator), "plan": None})
         unpinned._planning.pin = operator._planning.pin  # as far as it goes: the trees are those of the snapshot
         other = _blank(unpinned, reader, head["branches"])
         taken = Taken(head["arrays"], body, other._reader)
         taken.fill(other, head["state"])
-        other.change_queries(operator.queries)
+        other.change_queries(operator._registered)
     return other
 
 
@@ -214,14 +214,24 @@ def _install(branch: Branch, operator: Operator, making: Mapping[str, Any], adde
     for other in added:
         install(other, operator, making["dtypes"], LONG_AGO)
         branch.take_in(other)
-    made = _making(branch)
-    for what in ("engine", "partials"):
-        if made[what] != making[what]:
-            raise CorruptSnapshot(
-                f"another version of Windlass made the snapshot: its {what} {making[what]} would now be {made[what]}"
-            )
+    _widen_as(branch, making["partials"])
     for name in making["removed"]:
         branch.remove(name, name)
+    made, gone = _making(branch), [lift.retired for lift in branch.running.lifts]
+    for what in ("engine", "partials"):
+        now, was = made[what], making[what]
+        if what == "partials" and len(now) == len(was):  # those of removed queries are dropped
+            now, was = ([part for part, is_gone in zip(of, gone, strict=True) if not is_gone] for of in (now, was))
+        if now != was:
+            raise CorruptSnapshot(f"another version of Windlass made the snapshot: its {what} {was} would now be {now}")
+
+
+def _widen_as(branch: Branch, layouts: Sequence[list[Any]]) -> None:
+    """Widen the sums whose partials were wide in the snapshot."""
+    lifts = zip(branch.running.lifts, layouts, strict=False)
+    wide = [i for i, (lift, layout) in enumerate(lifts) if lift.monoid.wide and _layout(lift.monoid.wide) == layout]
+    if wide:
+        branch.widen(wide)
 
 
 def install(branch: Branch, operator: Operator, dtypes: Mapping[str, str], watermark: int) -> None:

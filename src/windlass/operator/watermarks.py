@@ -22,6 +22,8 @@ from windlass.slicing.edges import LONG_AGO
 
 Array = np.ndarray[Any, Any]
 
+NO_WATERMARKS = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True)
 class Watermarks:
@@ -42,7 +44,9 @@ class Watermarks:
     def bind(self, unit: str | None) -> tuple[int, int]:
         """Delay and step in the stream's unit."""
         bound = []
-        for value, positive in ((self.delay, False), (self.every, True)):
+        for name, value, positive in (("delay", self.delay, False), ("every", self.every, True)):
+            if unit is not None and (name, value) != ("every", 1):  # its default, which is as fine as time is
+                durations.refuse_plain(f"the {name} of Watermarks", value)
             if unit is None and not isinstance(value, int | np.integer):
                 raise WrongType(f"time is a column of integers, so Watermarks takes integers too, got {value!r}")
             bound.append(durations.parse(value, unit=unit or "us", positive=positive))
@@ -51,11 +55,11 @@ class Watermarks:
 
 def segments(
     ts: Array, greatest: int, watermark: int, delay: int, every: int
-) -> tuple[list[tuple[int, int]], int, int]:
+) -> tuple[list[tuple[int, int]], int, Array]:
     """Where a batch must be interrupted by a watermark: (row, watermark before it), because an event is late then, or
     just final: it must not be there yet when the windows that the watermark completes come out.
 
-    Also gives the greatest time and the watermark after the batch.
+    Also gives the greatest time after the batch, and the watermark after each event.
     """
     highest = np.maximum.accumulate(ts if greatest == LONG_AGO else np.concatenate([[greatest], ts]))
     if greatest == LONG_AGO:
@@ -69,4 +73,11 @@ def segments(
     if len(late):
         values, first = np.unique(before[late], return_index=True)
         cuts = [(int(late[i]), int(w)) for w, i in zip(values, first, strict=True)]
-    return cuts, int(highest[-1]), int(marks[-1])
+    return cuts, int(highest[-1]), marks[1:]
+
+
+def closed_by(first: Array, closed: int, passed: Array, lateness: int) -> Array:
+    """Up to where windows were closed when keys began, by their first events: by the last watermark before these.
+    `closed` is by the first of the watermarks at hand, the others have `passed` since."""
+    known = np.concatenate([[closed], passed - lateness])
+    return np.asarray(known[np.searchsorted(passed, first)])

@@ -16,6 +16,7 @@ from windlass.aggregates.extremes import max as max_of
 from windlass.aggregates.sums import sum as sum_of
 from windlass.durations import Duration
 from windlass.errors import InvalidArgument, WrongType
+from windlass.windows.sliding import MOST_WINDOWS
 from windlass.windows.window import Periodic, Window
 
 __all__ = ["ACQ", "INVERTIBLE", "SELECTIVE"]
@@ -58,6 +59,11 @@ class ACQ:
         for what, length in zip(("range", "slide", "offset"), lengths, strict=True):
             if abs(length) > _LONGEST:
                 raise InvalidArgument(f"the {what} is beyond {_LONGEST}: {length}")
+        if lengths[0] // lengths[1] > MOST_WINDOWS:
+            raise InvalidArgument(
+                f"each event would be in {lengths[0] // lengths[1]:,} windows of range {range!r}, more than "
+                f"{MOST_WINDOWS:,}; take a larger slide than {slide!r}"
+            )
         is_time = not (isinstance(range, int) and isinstance(slide, int))
         values = (lengths[0], lengths[1], aggregate, lengths[2] % lengths[1], name, is_time)
         for field, value in zip(self.__dataclass_fields__, values, strict=True):

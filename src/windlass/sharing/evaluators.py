@@ -12,13 +12,15 @@ The partials that a window may still need are kept once in a `History`; stores b
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import kernel
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import widened
 from windlass.kernels import accessors
 from windlass.sharing.due import Due, by_due
 from windlass.stores import DABA, BInt, FlatFAT, FlatFIT, SlickDequeNonInv, Store, TwoStacks
@@ -39,6 +41,11 @@ class History:
         self.m, self.first = m, 0
         self._low = self._high = 0
         self._starts, self._partials = np.empty(0, np.int64), m.allocate(0)
+
+    def widen(self, m: Monoid) -> None:
+        """Partials get the field that the wide form has more; so with all that is made of them."""
+        assert m.wide is not None
+        self.m, self._partials = m.wide, widened(m, self._partials)
 
     @property
     def starts(self) -> Integers:
@@ -65,6 +72,12 @@ class History:
             column[new] = values
         self._high = new.stop
 
+    def copied(self) -> History:
+        """The same state in memory of its own."""
+        other = copy.copy(self)
+        other._starts, other._partials = self._starts.copy(), tuple(column.copy() for column in self._partials)
+        return other
+
     def _make_room(self, more: int) -> None:
         """Move all to the front, of a larger room unless as much again is free in this one."""
         live, old = slice(self._low, self._high), (self._starts, self._partials)
@@ -82,9 +95,17 @@ class Evaluator:
     def __init__(self, aggregate: Aggregate, m: Monoid, ranges: Integers) -> None:
         self.aggregate, self.m, self.ranges = aggregate, m, ranges
 
+    def widen(self, m: Monoid) -> None:
+        assert m.wide is not None
+        self.m = m.wide
+
     def answer(self, history: History, new: int, due: Due) -> Columns:
         """A partial a window. `new` partials have come since the last call."""
         raise NotImplementedError
+
+    def copied(self) -> Self:
+        """The same state in memory of its own."""
+        return copy.copy(self)
 
 
 class Folded(Evaluator):
@@ -119,6 +140,16 @@ class Running(Evaluator):
         super().__init__(aggregate, m, ranges)
         self._running = m.allocate(len(ranges))
         self._from, self._upto = np.zeros(len(ranges), np.int64), np.zeros(len(ranges), np.int64)
+
+    def widen(self, m: Monoid) -> None:
+        super().widen(m)
+        self._running = widened(m, self._running)
+
+    def copied(self) -> Self:
+        other = copy.copy(self)
+        other._running = tuple(column.copy() for column in self._running)
+        other._from, other._upto = self._from.copy(), self._upto.copy()
+        return other
 
     def answer(self, history: History, new: int, due: Due) -> Columns:
         out = self.m.allocate(len(due.lo))
@@ -167,6 +198,15 @@ class Stored(Evaluator):
         self._store = store_for(self.technique, aggregate, m)
         self._longest = int(ranges.max())
 
+    def widen(self, m: Monoid) -> None:
+        super().widen(m)
+        self._store._widen()
+
+    def copied(self) -> Self:
+        other = copy.copy(self)
+        other._store = self._store.copied()
+        return other
+
     def answer(self, history: History, new: int, due: Due) -> Columns:
         order = by_due(due.hi, history.end - new, new)
         schedule = Schedule(due.hi[order], (due.hi - due.lo)[order], order)
@@ -181,6 +221,16 @@ class StoredByRange(Evaluator):
     def __init__(self, aggregate: Aggregate, m: Monoid, ranges: Integers) -> None:
         super().__init__(aggregate, m, ranges)
         self._stores = [store_for(self.technique, aggregate, m) for _ in ranges]
+
+    def widen(self, m: Monoid) -> None:
+        super().widen(m)
+        for store in self._stores:
+            store._widen()
+
+    def copied(self) -> Self:
+        other = copy.copy(self)
+        other._stores = [store.copied() for store in self._stores]
+        return other
 
     def answer(self, history: History, new: int, due: Due) -> Columns:
         out = self.m.allocate(len(due.lo))

@@ -10,18 +10,22 @@ depend on the plan, nor on how the events were cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from windlass import durations
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import kernel
 from windlass.aggregates.input import Read, read_columns
 from windlass.aggregates.monoid import Columns, Monoid
-from windlass.errors import InvalidArgument, OutOfOrder, WrongType
+from windlass.aggregates.overflow import LIMIT, greatest, located, widened
+from windlass.errors import InvalidArgument, OutOfOrder, Overflow, WrongType
+from windlass.exclusive import Exclusive, exclusive
 from windlass.kernels import accessors
 from windlass.sharing.acq import ACQ
 from windlass.sharing.cutting import Edges, Integers, fold_events, fold_partials
@@ -53,7 +57,7 @@ class Answers(NamedTuple):
         return pa.table({"start": self.start, "end": self.end, "value": self.value})
 
 
-class PlanRun:
+class PlanRun(Exclusive):
     """A plan at work. `process` and `finish` give what is due: for each ACQ of the plan, its answers."""
 
     def __init__(self, plan: Plan) -> None:
@@ -64,6 +68,7 @@ class PlanRun:
         self._lanes: list[_Lane] | None = None
         self._finished = False
 
+    @exclusive
     def process(self, ts: Any, values: Any) -> dict[ACQ, Answers]:
         """Take events in order: their times, and a column or a table of values."""
         if self._finished:
@@ -75,39 +80,67 @@ class PlanRun:
                 raise InvalidArgument(f"{len(times)} times, but {r.length} values for {a!r}")
         if len(times) == 0:
             return {}
-        if self._lanes is None:
-            self._lanes = [_Lane(self.plan, a, r) for a, r in zip(self.aggregates, read, strict=True)]
-        for lane, r in zip(self._lanes, read, strict=True):
+        lanes = self._lanes or [_Lane(self.plan, a, r) for a, r in zip(self.aggregates, read, strict=True)]
+        for lane, r in zip(lanes, read, strict=True):
             if any(c.valid is not None for c in r.columns) and not lane.m.nullable:
                 raise InvalidArgument(
                     "got a null, but the first batch was of NumPy: nulls need Arrow values from the start"
                 )
-        after, self.watermark = self.watermark, int(times[-1])
-        self.events += len(times)
-        found: dict[ACQ, Answers] = {}
-        for lane, r in zip(self._lanes, read, strict=True):
-            events = evaluation.events_of(lane.m, r.columns, r.length)
-            found |= lane.process(times, events, after, self.watermark)
-        return self._counted(found)
 
+        for lane, r in zip(lanes, read, strict=True):
+            lane.watch(r)
+
+        def answers() -> dict[ACQ, Answers]:
+            found: dict[ACQ, Answers] = {}
+            for lane, r in zip(lanes, read, strict=True):
+                events = evaluation.events_of(lane.m, r.columns, r.length)
+                found |= lane.process(times, events, self.watermark, int(times[-1]))
+            return found
+
+        found = self._answered(lanes, answers)
+        self.watermark, self.events = int(times[-1]), self.events + len(times)
+        return found
+
+    @exclusive
     def finish(self) -> dict[ACQ, Answers]:
         """End the stream: every window that has an event is answered."""
         if self._finished:
             raise InvalidArgument("the stream was finished already")
+        lanes = self._lanes or []
+
+        def answers() -> dict[ACQ, Answers]:
+            found: dict[ACQ, Answers] = {}
+            for lane in lanes:
+                found |= lane.finish(self.watermark)
+            return found
+
+        found = self._answered(lanes, answers)
         self._finished = True
-        found: dict[ACQ, Answers] = {}
-        for lane in self._lanes or []:
-            found |= lane.finish(self.watermark)
-        return self._counted(found)
+        return found
+
+    def _answered(self, lanes: list[_Lane], answers: Callable[[], dict[ACQ, Answers]]) -> dict[ACQ, Answers]:
+        """The answers that lanes give. If a function of the user's raises, or an answer does not fit its type, the
+        lanes are as before."""
+        can_fail = any(a.definition for a in self.aggregates) or any(lane.m.may_not_fit for lane in lanes)
+        before = [lane.copied() for lane in lanes] if can_fail and self._lanes else self._lanes
+        is_first = self._lanes is None
+        try:
+            found = answers()
+        except BaseException as error:
+            if can_fail or is_first:
+                self._lanes = before
+                self.undone(error)
+            else:
+                self.unfinished(error)
+            raise
+        self._lanes = lanes
+        self.answers += sum(len(a.end) for a in found.values())
+        return found
 
     @property
     def slices(self) -> int:
         """How many slices with events the trees have had, in all."""
         return sum(tree.history.end for lane in self._lanes or [] for tree in lane.trees)
-
-    def _counted(self, found: dict[ACQ, Answers]) -> dict[ACQ, Answers]:
-        self.answers += sum(len(a.end) for a in found.values())
-        return found
 
     def _types(self, k: int) -> Any:
         return None if self._lanes is None else self._lanes[k].m.inputs
@@ -115,6 +148,9 @@ class PlanRun:
     def _times(self, ts: Any) -> Integers:
         times = np.asarray(ts)
         if times.dtype.kind == "M":
+            for q in self.plan.acqs:
+                if not q.is_time:
+                    durations.refuse_plain(f"the range of {q!r}", q.range)
             times = times.astype("datetime64[us]").astype(np.int64)
         if times.ndim != 1 or (len(times) and times.dtype.kind not in "iu"):
             raise WrongType(f"times are a column of integers or datetimes, got {times.dtype} of shape {times.shape}")
@@ -138,12 +174,33 @@ class _Lane:
         subtract = any(tree.technique == "slickdeque_inv" for tree in trees)
         types = [c.type for c in first.columns]
         self.m = aggregate.monoid(types, nullable=first.may_be_null, subtractable=subtract)
+        self.size = 0  # of all values so far, see `aggregates.overflow`
         self.trees = [_TreeRun(plan, tree, self.m) for tree in trees]
         self.shared: _Pieces | None = None
         if plan.optimizer == "triweave" and len(trees) > 1:
             fragments = "pairs" if plan.fragments == "cutty" else plan.fragments
             everything = edges_of((q for tree in trees for q in tree.acqs), fragments)
             self.shared = _Pieces(self.m, everything, everything)
+
+    def watch(self, read: Read) -> None:
+        """Before events are taken: sums get a second field if 64 bits might not hold them."""
+        m = self.m
+        if m.wide is None:
+            return
+        self.size += greatest(read.columns[0].values) * read.length
+        if self.size >= LIMIT:
+            for tree in self.trees:
+                tree.widen(m)
+            if self.shared is not None:
+                self.shared.widen(m)
+            self.m = m.wide
+
+    def copied(self) -> _Lane:
+        """The same state in memory of its own."""
+        other = copy.copy(self)
+        other.trees = [tree.copied() for tree in self.trees]
+        other.shared = copy.copy(self.shared)
+        return other
 
     def process(self, ts: Integers, events: Any, after: int, upto: int) -> dict[ACQ, Answers]:
         found: dict[ACQ, Answers] = {}
@@ -180,6 +237,10 @@ class _Pieces:
         self.same = self.begins.progressions == self.edges.progressions
         self.start = self.slice = _BEFORE  # of the last piece, and of the open slice
         self.last = m.allocate(1)  # the partial of the last piece
+
+    def widen(self, m: Monoid) -> None:
+        assert m.wide is not None
+        self.m, self.last = m.wide, widened(m, self.last)
 
     def process(self, ts: Integers, events: Any, fold: Any, upto: int) -> tuple[Integers, Columns, Run]:
         """The slices that are complete when the stream has reached `upto`, their partials, and all pieces that grew or
@@ -230,6 +291,19 @@ class _TreeRun:
         self.history = History(m)
         self.evaluator = evaluator(tree.technique, tree.aggregate, m, self.ranges)
 
+    def widen(self, m: Monoid) -> None:
+        """Give all partials the field that the wide form has more."""
+        assert m.wide is not None
+        self.m = m.wide
+        for part in (self.pieces, self.history, self.evaluator):
+            part.widen(m)
+
+    def copied(self) -> _TreeRun:
+        other = copy.copy(self)
+        other.pieces = copy.copy(self.pieces)  # whose arrays are replaced, never written
+        other.history, other.evaluator = self.history.copied(), self.evaluator.copied()
+        return other
+
     def process(self, ts: Integers, events: Any, fold: Any, after: int, upto: int) -> dict[ACQ, Answers]:
         before = self.pieces.start, self.pieces.last
         starts, partials, (pieces, folded) = self.pieces.process(ts, events, fold, upto)
@@ -261,7 +335,10 @@ class _TreeRun:
                 at = np.arange(len(due.end)) if at is None else at
                 lower = kernel(self.m, lambda: _lower(self.m), "lower windows")
                 lower(answered, at, folded, due.tail, place, answers)
-        values = evaluation.finish(self.m, answers)
+        try:
+            values = evaluation.finish(self.m, answers)
+        except Overflow as error:
+            raise located(error, lambda row: f"{self._asked(row, bounds)!r}") from None
         ends = due.end
         if rows is not None:
             ends = np.empty_like(due.end)
@@ -272,6 +349,10 @@ class _TreeRun:
             for q in same if high > low else []:
                 found[q] = Answers(q.range, ends[low:high], values.slice(low, high - low))
         return found
+
+    def _asked(self, row: int, bounds: Integers) -> ACQ:
+        """Whose answer is in a row."""
+        return self.acqs[int(np.searchsorted(bounds, row, side="right")) - 1][0]
 
     def _due(self, pieces: Integers, after: int, upto: int) -> tuple[Due, Integers, Integers | None]:
         """The windows that are due; those of ACQ k are bounds[k] … bounds[k + 1] - 1 of the rows, which are None

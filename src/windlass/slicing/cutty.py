@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any
 
 from windlass.kernels import compiled, unsigned
+from windlass.slicing.counting import added, windows_in, windows_with
 from windlass.slicing.edges import LONG_AGO, NEVER, next_edge
 from windlass.slicing.instructions import ANSWER, ANSWERS, FOLD, FOLDS, REPAIR
 from windlass.slicing.slices import (
@@ -46,9 +47,9 @@ from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, FINDING, ME
 
 # What is told of a completed window, an array each: which window of the plan, its key and positions, its bounds, the
 # slice it begins with (-1: to be looked up) and the one before which it ends (-1: inside of one), and its bounds in
-# event time, left out where all windows are on time.
-WINDOW, KEY, BEGIN, STOP, LOW, HIGH, ROW, UNTIL, START_TIME, END_TIME = range(10)
-TOLD = 10
+# event time and its twin (of a discretizer's window), left out where all windows have fixed edges on time.
+WINDOW, KEY, BEGIN, STOP, LOW, HIGH, ROW, UNTIL, START_TIME, END_TIME, TWIN = range(11)
+TOLD = 11
 BESIDE = 4  # slices that are compared at once
 
 
@@ -360,6 +361,60 @@ def complete() -> Any:
         return n
 
     return compiled(complete_windows)
+
+
+@cache
+def count() -> Any:
+    """`count(…, counts)`: how many windows `complete` would find, by specification, without looking at them one by one.
+    Landmarks are left out: each of their windows takes an event of its own."""
+
+    def count_windows(
+        specs: Any,
+        offsets: Any,
+        first: Any,
+        skipped: Any,
+        seen_from: Any,
+        begun: Any,
+        after: Any,
+        upto: Any,
+        earliest: Any,
+        latest: Any,
+        directory: Any,
+        rows: Any,
+        counts: Any,
+    ) -> Any:
+        for d in range(specs.shape[0]):
+            o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
+            c, empty = specs[d, MEASURE], specs[d, EMIT_EMPTY] and p > 0
+            field = FIRST if c == TIME else POS if c == COUNT else MEASURES + c - 2
+            values, size, total = rows[:, field], ends * step, 0
+            for k in range(len(offsets) - 1):
+                base = directory[k, BASE]
+                lo, hi = base + directory[k, LO], base + directory[k, HI]
+                oldest = begun[d, k] if empty else earliest[c, k]
+                if ends == 0 or latest[c, k] < oldest or (lo == hi and not empty):
+                    continue
+                shift = skipped[d, k] if c == COUNT else 0
+                a, b, newest = after[d, k], upto[c, k], latest[c, k] - shift
+                if b != NEVER:
+                    b -= shift
+                a = max(a, oldest)
+                last_start = NEVER
+                if b == NEVER or not empty:
+                    last_start = newest
+                    b = min(b, newest + size)
+                w = 0 if p == 0 else (a - size - o) // p + 1
+                if c == COUNT and p > 0:
+                    w = max(w, -(o // p))  # positions begin at 0
+                if empty:
+                    n = windows_in(o, p, step, ends, w, after[d, k], b, last_start)
+                else:
+                    r = max(lo, find(rows, POS, lo, hi, seen_from[d, k])) if c > COUNT else lo
+                    n = windows_with(values, r, hi, shift, o, p, step, ends, w, a, b, last_start)
+                total = added(total, n)
+            counts[d] = total
+
+    return compiled(count_windows)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from windlass.kernels import compiled, prefetch
+from windlass.slicing.counting import added, windows_in, windows_with
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import ANSWER, REPAIR
 from windlass.slicing.slices import AHEAD, BASE, BORN, CAPACITY, CLEAN, FIRST, HI, LAST, LO, position, position_on
@@ -151,6 +152,76 @@ def windows() -> Any:
         return n
 
     return compiled(due_windows)
+
+
+@cache
+def count() -> Any:
+    """`count(specs, after, upto, earliest, latest, directory, rows, counts)`: how many windows `windows` would find, by
+    specification, without looking at them one by one."""
+
+    def count_windows(
+        specs: Any, after: Any, upto: Any, earliest: Any, latest: Any, directory: Any, rows: Any, counts: Any
+    ) -> Any:
+        firsts = rows[:, FIRST]
+        for d in range(specs.shape[0]):
+            o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
+            empty = specs[d, EMIT_EMPTY] and p > 0
+            size, total = ends * step, 0
+            for k in range(directory.shape[0]):
+                if k + AHEAD < directory.shape[0]:
+                    prefetch(rows, directory[k + AHEAD, BASE] + directory[k + AHEAD, LO])
+                base = directory[k, BASE]
+                lo, hi = base + directory[k, LO], base + directory[k, HI]
+                if lo == hi and not empty:
+                    continue
+                a, b = after[d, k if after.shape[1] > 1 else 0], upto[d, k if upto.shape[1] > 1 else 0]
+                oldest, newest = (earliest[d, k], latest[k]) if empty else (rows[lo, FIRST], rows[hi - 1, LAST])
+                if a >= b or newest < oldest:
+                    continue
+                if ends == 0:
+                    r = position(firsts, lo, hi, o if a < o + step else a - step)
+                    while r < hi:
+                        high = o + ((rows[r, FIRST] - o) // step + 1) * step
+                        if high > b:
+                            break
+                        r = position(firsts, r, hi, high)
+                        total += high > a
+                    continue
+                begun = NEVER
+                if b == NEVER or not empty:
+                    begun = newest
+                    b = min(b, begun + size)
+                w = 0 if p == 0 else (max(a, oldest) - size - o) // p + 1
+                if empty:
+                    n = windows_in(o, p, step, ends, w, a, b, begun)
+                else:
+                    n = windows_with(firsts, lo, hi, 0, o, p, step, ends, w, max(a, oldest), b, begun)
+                total = added(total, n)
+            counts[d] = total
+
+    return compiled(count_windows)
+
+
+@cache
+def count_altered() -> Any:
+    """`count(specs, after, upto, times, starts, counts)`: how many windows that end in (after, upto] (by specification
+    and key) hold one of the times, which begin for each key at its start; landmarks aside."""
+
+    def count_windows(specs: Any, after: Any, upto: Any, times: Any, starts: Any, counts: Any) -> Any:
+        for d in range(specs.shape[0]):
+            o, p, step, ends = specs[d, ORIGIN], specs[d, PERIOD], specs[d, STEP], specs[d, ENDS]
+            size, total = ends * step, 0
+            for k in range(len(starts) - 1):
+                lo, hi = starts[k], starts[k + 1]
+                a, b = after[d, k], upto[d, k]
+                if lo == hi or ends == 0 or a >= b:
+                    continue
+                b = min(b, times[hi - 1] + size)
+                w = 0 if p == 0 else (max(a, times[lo]) - size - o) // p + 1
+                total = added(total, windows_with(times, lo, hi, 0, o, p, step, ends, w, a, b, times[hi - 1]))
+            counts[d] = total
+
+    return compiled(count_windows)
 
 
 @cache

@@ -12,7 +12,8 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from windlass import durations
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 from windlass.operator.plan import Plan
-from windlass.operator.query import RESERVED, Query, check_queries
+from windlass.operator.query import ORDINAL, RESERVED, Query, check_queries
+from windlass.operator.row_limit import MAX_ROWS
 from windlass.operator.trees import check_technique, pinned
 from windlass.spark.ahead import marked, microseconds
 from windlass.spark.chaining import DELAY, holds_windows, refuse_two_watermarks
@@ -21,6 +22,7 @@ from windlass.spark.history import resolved
 from windlass.spark.job import Job, Late
 from windlass.spark.parquet import ParquetEvents, arrow_schema
 from windlass.spark.session import check
+from windlass.windows.parameters import number
 
 
 def job_of(
@@ -39,6 +41,7 @@ def job_of(
     removed: Iterable[Query] = (),
     technique: str = "auto",
     plan: Any = None,
+    max_rows: int = MAX_ROWS,
 ) -> Job:
     if not isinstance(events, DataFrame | ParquetEvents):
         raise WrongType(f"shared_windows takes a Spark DataFrame or parquet_events, got {type(events).__name__}")
@@ -78,6 +81,7 @@ def job_of(
         gone,
         check_technique(technique),
         None if plan is None else tuple((tree.queries, tree.technique) for tree in pinned(plan, asked)),
+        number("max_rows", max_rows),
     )
 
 
@@ -134,7 +138,7 @@ def _check_names(queries: Sequence[Query], key: Sequence[str]) -> None:
             )
     _check_case([*key, *RESERVED, LATE, *(query.name for query in queries)])
     for query in queries:
-        _check_case([*key, *RESERVED, *query.columns])
+        _check_case([*key, *RESERVED, *([ORDINAL] if query.has_ordinals else []), *query.columns])
 
 
 def _check_case(names: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from windlass.aggregates.overflow import HIGH
 from windlass.errors import InvalidArgument
 from windlass.operator.slice_table import written
 from windlass.operator.slicer import Slicer
@@ -125,17 +126,28 @@ def _untimed(job: Job, table: pa.Table, values: list[str]) -> pa.Table:
 def _slices(job: Job, slicer: Slicer, table: pa.Table) -> pa.Table:
     at, partials = 0, []
     for lift in slicer.lifts:
-        fields = []
-        for field, nothing in zip(lift.monoid.fields, lift.monoid.identity(), strict=True):
+        fields: list[Array] = []
+        m = lift.monoid.wide or lift.monoid  # as slicers hand them out
+        for field, nothing in zip(m.fields, m.identity(), strict=True):
+            if field == HIGH:
+                continue  # comes with the sum
             parts = 2 if field.dtype == np.int64 and _is_long_sum(job, lift.aggregate, field.name) else 1
             found = [_numbers(table[f"part {at + i}"], nothing, field.dtype) for i in range(parts)]
             at += parts
-            fields.append(found[0] if parts == 1 else (found[0] << 32) + found[1])
+            fields += found if parts == 1 else _together(*found)[: 1 + (HIGH in m.fields)]
         partials.append(tuple(fields))
     type_ = job.schema.field(job.time).type
     first, last = (np.asarray(table[name].cast(type_).cast(pa.int64())) for name in ("first", "last"))
     keys = [table[f"key {i}"].cast(job.schema.field(name).type).combine_chunks() for i, name in enumerate(job.key)]
     return written(keys, first, last, np.asarray(table["events"]), partials)
+
+
+def _together(upper: Array, lower: Array) -> tuple[Array, Array]:
+    """Sums of the upper and lower halves of int64 as sums of 128 bits: low (signed) + 2^64 · high."""
+    bits = lower.astype(np.uint64)
+    low = (upper.astype(np.uint64) << np.uint64(32)) + bits
+    carry = (low < bits).astype(np.int64)
+    return low.view(np.int64), (upper >> 32) + carry + (low >> np.uint64(63)).astype(np.int64)
 
 
 def _numbers(column: pa.ChunkedArray, nothing: Any, dtype: np.dtype[Any]) -> Array:
@@ -171,13 +183,15 @@ def _columns(job: Job, events: DataFrame) -> Iterator[list[Column]]:
     for lift in job.slicer().lifts:
         name = next(iter(lift.aggregate.columns), None)
         value = F.lit(1) if name is None else F.col(quoted(name))
-        for field in lift.monoid.fields:
+        for field in (lift.monoid.wide or lift.monoid).fields:
+            if field == HIGH:
+                continue  # comes with the sum
             if field.name in ("count", "valid"):
                 yield [F.count(value)]
                 continue
             number = value.cast("double" if field.dtype == np.float64 else "bigint")
             if field.name == "sum" and field.dtype == np.int64 and _is_long_sum(job, lift.aggregate, field.name):
-                # In halves, which cannot overflow; put together again they wrap, as the sums of Windlass do.
+                # In halves, which cannot overflow.
                 yield [F.sum(F.shiftright(number, 32)), F.sum(number.bitwiseAND(F.lit(0xFFFFFFFF)))]
             else:
                 yield [{"sum": F.sum, "least": F.min, "greatest": F.max}[field.name](number)]

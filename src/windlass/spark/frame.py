@@ -77,6 +77,7 @@ class Frame:
             window = query.window
             notes[query.name] = {
                 "measure": window.measure,
+                "ordinals": window.has_ordinals,
                 "closed": window.is_session,
                 "by_events": window.bind("us").reach == 0,
                 "final": not job.allowed_lateness,
@@ -123,11 +124,22 @@ class Frame:
     def _plain(self) -> list[StructField]:
         """Narrow columns that are not a query's own. Keys may have any name."""
         keys = [StructField(name, self.mixed[i].dataType) for i, name in enumerate(self._keys)]
-        bounds = [] if all(query.on_time for query in self.job.queries) else ["low", "high"]
         history = [] if self.ends else [StructField(name, self.mixed[name].dataType, False) for name in _HISTORY]
         window: Any = self.mixed["window"].dataType
         extent = [StructField(name, field.dataType, False) for name, field in zip(_EXTENT, window, strict=True)]
-        return [*keys, *extent, *(self.mixed[name] for name in bounds), *history]
+        return [*keys, *extent, *(self.mixed[name] for name in self._bounds), *history]
+
+    @cached_property
+    def _has_bounds(self) -> Any:
+        """Of each query, whether its windows have bounds of their own, and whether they have ordinals."""
+        queries = self.job.queries
+        return np.array([[not query.on_time for query in queries], [query.has_ordinals for query in queries]])
+
+    @property
+    def _bounds(self) -> list[str]:
+        """Which of `low` and `high` are not always null."""
+        own, ordinals = self._has_bounds.any(axis=1)
+        return ["low", "high"] if own else ["high"] if ordinals else []
 
     @property
     def _keys(self) -> list[str]:
@@ -157,9 +169,9 @@ class Frame:
             return self.schema.empty_table()
         columns = dict(zip(self._keys, table.columns, strict=False))
         columns |= {name: table[name] for name in _HISTORY}
-        if not all(query.on_time for query in self.job.queries):  # of windows on time, `window` says it all
-            own = np.array([not query.on_time for query in self.job.queries])[number]
-            columns |= {name: to_arrow(table[name].to_numpy(), own, pa.int64()) for name in ("low", "high")}
+        own, high = self._has_bounds[:, number], table["high"].to_numpy()
+        shown = {"low": own[0], "high": own[0] | (own[1] & (high != 0))}  # of windows on time, the ordinal
+        columns |= {name: to_arrow(table[name].to_numpy(), shown[name], pa.int64()) for name in self._bounds}
         query = self.queries[number[0]]
         place = self._shape[query]
         shape = self._shapes[place]

@@ -46,6 +46,7 @@ class KeepHistory:
     path: str
     tick: Any
     aggregates: tuple[Aggregate, ...]
+    found: bool = False  # the tick is what all windows are made of, in the unit of the stream
 
     def query(self) -> Query:
         columns = [partial(a).alias(str(i)) for i, a in enumerate(self.aggregates)]
@@ -55,6 +56,8 @@ class KeepHistory:
         read = {name for a in self.aggregates for name in a.columns if name is not None}
         type_ = schema.field(time).type
         integers = pa.types.is_integer(type_)
+        if not integers and not self.found:
+            durations.refuse_plain("the tick of the history", self.tick)
         tick = self.tick if isinstance(self.tick, int) else durations.parse(self.tick, unit="us")
         return Kept(
             tick,
@@ -94,7 +97,8 @@ def resolved(history: Any, queries: Sequence[Query]) -> KeepHistory:
     names = [a.output_name for a in aggregates]
     if len(set(names)) < len(names):
         aggregates = tuple({a.output_name: a for a in aggregates}.values())
-    return KeepHistory(keep.path, keep.tick if keep.tick is not None else _tick(queries), aggregates)
+    found = keep.tick is None
+    return KeepHistory(keep.path, _tick(queries) if found else keep.tick, aggregates, found)
 
 
 def _check(a: Aggregate) -> None:

@@ -15,6 +15,7 @@ from windlass.errors import CorruptSnapshot
 from windlass.operator.asked import asked, recalled
 from windlass.operator.operator import Operator
 from windlass.operator.query import Query
+from windlass.operator.row_limit import MAX_ROWS
 from windlass.operator.slicer import Slicer, refusal
 from windlass.spark.history import Keeper, KeepHistory
 
@@ -38,6 +39,7 @@ class Job:
     removed: tuple[Query, ...] = ()  # queries that a checkpoint may still know, and that are not asked any more
     technique: str = "auto"
     plan: tuple[tuple[tuple[str, ...], str], ...] | None = None  # trees that were asked for
+    max_rows: int = MAX_ROWS  # that a bucket gives at once
 
     @cached_property
     def all_queries(self) -> tuple[Query, ...]:
@@ -62,6 +64,7 @@ class Job:
             key_ttl=self.key_ttl,
             technique=self.technique,
             plan=self._trees,
+            max_rows=self.max_rows,
         )
         operator.bind(self.schema)
         return operator

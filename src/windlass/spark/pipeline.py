@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from windlass.operator.query import Query
+from windlass.operator.row_limit import MAX_ROWS
 from windlass.spark import state
 from windlass.spark.ahead import AHEAD
 from windlass.spark.asked import job_of, with_watermark
@@ -58,6 +59,7 @@ def shared_windows(
     cut: Cut = "auto",
     technique: str = "auto",
     plan: Any = None,
+    max_rows: int = MAX_ROWS,
     name: str = "windlass",
 ) -> DataFrame:
     """All windows of all queries over `events`, as one DataFrame: streaming if `events` is, else batch.
@@ -83,6 +85,9 @@ def shared_windows(
     Which queries share slices in the state is planned by each bucket when its first events come. `technique` and `plan`
     overrule that, as for an `Operator`; a checkpoint goes on with the trees it has.
 
+    A bucket that would give more than `max_rows` rows in one micro-batch fails, before its state changes: the
+    stream goes on from its checkpoint with a larger one, or without the query that the message names.
+
     `results_of(frame, query)` and `late_of(frame)` are views of the frame.
     """
     events = with_watermark(events, time, watermark, max_ahead)
@@ -101,6 +106,7 @@ def shared_windows(
         removed=removed,
         technique=technique,
         plan=plan,
+        max_rows=max_rows,
     )
     if job.keeper is not None:
         job.keeper.create()
@@ -181,6 +187,7 @@ def remaining_windows(
     removed: Iterable[Query] = (),
     technique: str = "auto",
     plan: Any = None,
+    max_rows: int = MAX_ROWS,
     operator_id: int = 0,
 ) -> DataFrame:
     """The windows that are still open in the checkpoint of a stream that has stopped, as if the stream ended there.
@@ -201,6 +208,7 @@ def remaining_windows(
         removed=removed,
         technique=technique,
         plan=plan,
+        max_rows=max_rows,
     )
     spark = events.sparkSession
 

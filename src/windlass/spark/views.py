@@ -8,14 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from windlass.errors import InvalidArgument, UnknownColumn
+from windlass.operator.query import ORDINAL
 from windlass.spark.chaining import event_time
 from windlass.spark.frame import LATE, NOTE
 from windlass.spark.quoting import quoted
 
 
 def results_of(results: DataFrame, name: str, *, history: bool = True, time: str | None = None) -> DataFrame:
-    """The rows of one query as plain columns: keys, `window`, (`low`, `high`,) `revision`, `retraction`, and a column
-    an aggregate, as Spark's own `groupBy(…, window(…)).agg(…)` has them.
+    """The rows of one query as plain columns: keys, `window`, (`low`, `high`, or `ordinal`,) `revision`, `retraction`,
+    and a column an aggregate, as Spark's own `groupBy(…, window(…)).agg(…)` has them.
 
     `history=False` leaves out `revision` and `retraction`, which say nothing where no lateness is allowed. `time` adds
     a column of that name: the event time of a result, with the stream's watermark, for a second `shared_windows` or
@@ -25,12 +26,16 @@ def results_of(results: DataFrame, name: str, *, history: bool = True, time: str
     if name not in (names := queries_of(results)):
         raise UnknownColumn(f"there is no query {name!r} in this frame; there are {names}")
     note = fields["query"].metadata[NOTE][name]
-    columns = [*_keys(results), "window", *([] if note["measure"] == "time" else ["low", "high"])]
-    columns += ["revision", "retraction"] if history else []
+    columns = {name: F.col(quoted(name)) for name in (*_keys(results), "window")}
+    if note.get("ordinals"):
+        columns[ORDINAL] = F.coalesce(F.col("high"), F.lit(0)).alias(ORDINAL)
+    elif note["measure"] != "time":
+        columns |= {name: F.col(name) for name in ("low", "high")}
+    columns |= {name: F.col(name) for name in ("revision", "retraction")} if history else {}
     values = [F.col(f"{quoted(name)}.{quoted(f.name)}").alias(f.name) for f in fields[name].dataType]
     if time is not None:
         values.insert(0, event_time(results, name, note, time, [*columns, *(f.name for f in fields[name].dataType)]))
-    return results.where(F.col("query") == name).select(*(F.col(quoted(c)) for c in columns), *values)
+    return results.where(F.col("query") == name).select(*columns.values(), *values)
 
 
 def late_of(results: DataFrame) -> DataFrame:

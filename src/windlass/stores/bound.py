@@ -7,8 +7,8 @@ for them, and compiles the technique for that monoid on first use. Everything is
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,8 +19,10 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import Answers, Events
 from windlass.aggregates.input import read_columns
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import LIMIT, greatest, greatest_signed, located, widened
 from windlass.aggregates.values import FLOAT64, INT64, OBJECT, ValueType, scalar, type_of, value_type
-from windlass.errors import CorruptSnapshot, InvalidArgument, UnsupportedAggregate, WrongType
+from windlass.errors import CorruptSnapshot, InvalidArgument, Overflow, UnsupportedAggregate, WrongType
+from windlass.exclusive import Exclusive, reading, restoring
 from windlass.kernels import CannotCompile
 from windlass.stores.journal import Journal
 from windlass.stores.layout import Layout
@@ -31,7 +33,7 @@ SMALLEST, MOST = 16, 1 << 40  # events
 _NO_NULLS = np.zeros(0, np.bool_)
 
 
-class Bound(Layout):
+class Bound(Layout, Exclusive):
     """A window of events as partials of one aggregate. Subclasses say what can be done with it."""
 
     costs: ClassVar[str] = ""
@@ -40,6 +42,11 @@ class Bound(Layout):
     layout: ClassVar[int] = 1  # raised when the meaning of a snapshot's arrays changes
     _as_it_is: np.dtype[Any] | None = None  # the dtype of NumPy values that kernels take without conversion
     _is_plain: bool = False  # the result column is the answer
+    _watches: bool = False  # sums could leave 64 bits; until that is possible, partials have one field for them
+    _size: int = 0  # of what is watched, see `_watch`
+    _journal: Journal | None = None  # of the change that is being made, if it is one of single steps, interpreted
+    _kept: dict[str, Any] | None = None  # the attributes before a kernel wrote, if what it wrote may be taken back
+    _has_written: bool = False  # whether compiled code has begun to write to the arrays in this call
 
     def __init__(
         self, aggregate: Aggregate, *, dtype: Any = None, nullable: bool | None = None, capacity: int | None = None
@@ -49,7 +56,6 @@ class Bound(Layout):
                 f"{type(self).__name__} needs an aggregate such as agg.sum(), got {type(aggregate).__name__}"
             )
         self.aggregate = aggregate
-        self._stopped: list[str] = []  # why the state cannot be trusted any more
         self._check_aggregate()
         if nullable is not None and not isinstance(nullable, bool):
             raise InvalidArgument(f"nullable must be True, False or None, got {nullable!r}")
@@ -59,7 +65,7 @@ class Bound(Layout):
         if dtype is not None or not aggregate.columns:
             given = dtype if isinstance(dtype, tuple | list) else [dtype] * len(aggregate.columns)
             self._fixed_types = tuple(value_type(t) for t in given)
-            self.bind(self._fixed_types, bool(nullable))
+            self._bind(self._fixed_types, bool(nullable))
 
     def _check_aggregate(self) -> None:
         if self.subtractable and not self.aggregate.invertible:
@@ -70,11 +76,12 @@ class Bound(Layout):
 
     # ------------------------------------------------------------------ snapshots and looks
 
+    @reading
     def snapshot(self) -> bytes:
         """The whole state as bytes: checked, versioned, and free of pickled code."""
-        self._usable()
         return pack(self)
 
+    @restoring
     def restore(self, data: bytes) -> Self:
         """Take over a snapshot of the same technique and aggregate. Anything else is refused, and nothing changes."""
         fresh = type(self)(self.aggregate, nullable=self._nullable, capacity=self._reserved or None)
@@ -85,8 +92,7 @@ class Bound(Layout):
                 f"the snapshot holds values of {found}, and this store was constructed for another dtype"
             )
         fresh._fixed_types = self._fixed_types
-        self.__dict__.clear()
-        self.__dict__.update(fresh.__dict__)
+        self.__dict__ = fresh.__dict__
         return self
 
     def __copy__(self) -> Self:
@@ -108,18 +114,36 @@ class Bound(Layout):
 
     # ------------------------------------------------------------------ binding
 
-    def bind(self, types: Sequence[ValueType], nullable: bool) -> None:
+    def _bind(self, types: Sequence[ValueType], nullable: bool) -> None:
         """Fix the types of the columns; done by the first values unless `dtype` was given."""
         monoid = self.aggregate.monoid(
             types, nullable=nullable, subtractable=self.subtractable, identity=self.needs_identity
         )
         self._install(monoid, self._reserved)
+        self._watches = monoid.wide is not None
         # What needs no conversion is told now: small batches would spend more time on finding out than on events.
         one = monoid.inputs[0] if len(monoid.inputs) == 1 and monoid.is_compiled and not monoid.nullable else None
         natural = one is not None and one.dtype in (INT64, FLOAT64) and value_type(one.dtype) == one
         self._as_it_is = np.dtype(one.dtype) if one is not None and natural else None
         result, given = value_type(monoid.result), monoid.result_fields[0].dtype
         self._is_plain = monoid.finish is None and result.dtype == given and result.is_number
+
+    # ------------------------------------------------------------------ sums that may leave 64 bits
+
+    def _watch(self, size: int, events: int, most: int | None = None) -> None:
+        """Widen the sums before a batch of `events` values with |x| <= `size`, if they could overflow 64 bits. `most`:
+        how many events the window holds at a time."""
+        self._size = max(self._size, size)  # so far, and a window holds no more values than it has events
+        if self._size * (most or len(self) + events) >= LIMIT:
+            self._widen()
+
+    def _widen(self) -> None:
+        m = self._bound
+        assert m.wide is not None
+        changed: dict[str, Any] = {name: widened(m, getattr(self, name)) for name in self._partials}
+        self.__dict__.update(changed | {"_monoid": m.wide, "_watches": False, "_is_plain": False})
+
+    _partials: ClassVar[tuple[str, ...]] = ("_ring", "_running")  # attributes that are columns of partials
 
     def _bind_to_values(self, values: Sequence[Any]) -> None:
         types = []
@@ -130,9 +154,11 @@ class Bound(Layout):
                 )
             try:
                 types.append(type_of(value))
+            except MemoryError:
+                raise
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise WrongType(f"{value!r} is not a value Windlass can aggregate: {error}") from error
-        self.bind(types, True if self._nullable is None else self._nullable)
+        self._bind(types, True if self._nullable is None else self._nullable)
 
     def _refuse_nulls_unless_nullable(self, m: Monoid) -> None:
         if not m.nullable:
@@ -149,21 +175,24 @@ class Bound(Layout):
         """Run a kernel of this store's monoid, compiled or interpreted, and say what went wrong."""
         if not self._bound.is_compiled:
             return self._interpret(function, state, arguments, bulk)
+        had_written = self._has_written
+        if writes:
+            self._has_written = True
         try:
             return function(state, *arguments)
         except CannotCompile as error:  # nothing has run
+            self._has_written = had_written
             raise UnsupportedAggregate(
                 f"numba cannot compile {type(self).__name__} for {self.aggregate!r}: {error}; "
                 "an aggregate of your own can be defined with compile=False"
             ) from error
-        except Exception as error:
-            if writes:
-                self._stopped.append(f"{type(error).__name__}: {error}")
-            raise
 
     def _interpret(self, function: Function, state: tuple[Any, ...], arguments: tuple[Any, ...], bulk: bool) -> Any:
-        """Run in Python; what a single step has changed when it raises is taken back here."""
+        """Run in Python. What it changes is noted in the journal of the change that it is part of; a single step
+        without one takes back what it has changed when it raises."""
         with np.errstate(all="ignore"):  # as in compiled code: NaN and infinity are data, integers wrap
+            if self._journal is not None:
+                return function(self._journal.noting(state), *arguments)
             if bulk:
                 return function(state, *arguments)
             journal = Journal()
@@ -173,33 +202,31 @@ class Bound(Layout):
                 journal.undo()
                 raise
 
+    def _is_compiled(self) -> bool:
+        """Bound and compiled: then what kernels have written cannot be taken back."""
+        return self._monoid is not None and self._monoid.is_compiled
+
     def _copies(self) -> dict[str, Any]:
         """The arrays of the state, copied; by attribute."""
         raise NotImplementedError
 
-    @contextmanager
-    def _all_or_nothing(self, bulk: bool = False) -> Iterator[None]:
-        """Whatever is raised, a refusal or an exception out of the aggregate's own functions, the store is as it was:
-        not bound to the refused values, not grown, no event further. Single steps keep a journal; `bulk` copies.
-        Compiled code does neither: there the store is unusable after an exception, and says so."""
-        self._usable()
-        before = dict(self.__dict__)
-        if bulk and self._monoid is not None and not self._monoid.is_compiled:
-            before |= self._copies()
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    @reading
+    def copied(self) -> Self:
+        """The same store in memory of its own. No function of the aggregate is called."""
+        other: Self = type(self).__new__(type(self))
+        other.__dict__ = self.__dict__ | self._copies()
+        return other
 
-    def _usable(self) -> None:
-        """Compiled code keeps no journal: where a user's function raised in it, the arrays are not to be trusted."""
-        if self._stopped:
-            raise InvalidArgument(
-                f"this {type(self).__name__} stopped in the middle of an update ({self._stopped[0]}); "
-                "restore it from a snapshot"
-            )
+    def _keep_if_answers_may_not_fit(self) -> None:
+        """Before a kernel writes that also answers: an answer that does not fit its type is a refusal, so what the
+        kernel changes has to be taken back."""
+        if self._bound.may_not_fit and self._is_compiled():
+            self._kept = self.__dict__ | self._copies()
+
+    def _all_or_nothing(self, bulk: bool = False) -> _Change:
+        """Whatever is raised, a refusal or an exception out of the aggregate's own functions, the store is as it was:
+        not bound to the refused values, not grown, no event further. Where compiled code has written, it is broken."""
+        return _Change(self, bulk)
 
     # ------------------------------------------------------------------ values in, answers out
 
@@ -215,21 +242,29 @@ class Bound(Layout):
         missing = any(item is None for item in items)
         if missing:
             self._refuse_nulls_unless_nullable(m)
+        if self._watches and not missing:
+            self._watch(abs(int(items[0])), 1)
         columns = tuple(_one(item, t, as_object=not m.is_compiled) for item, t in zip(items, m.inputs, strict=True))
         return columns, np.array([not missing]), 1
 
-    def _read(self, values: Any) -> tuple[Events, bool]:
+    def _read(self, values: Any, most: int | None = None) -> tuple[Events, bool]:
+        """Events, and whether they were Arrow. `most`: how many of them a window holds, at most."""
         if type(values) is np.ndarray and values.dtype is self._as_it_is and values.ndim == 1:
             values = values if values.flags.c_contiguous else np.ascontiguousarray(values)
+            if self._watches:
+                n = len(values)
+                self._watch(greatest_signed()(values) + 1 if n != 1 else abs(values.item(0)), n, most)
             return ((values,), _NO_NULLS, len(values)), False
         types = self._monoid.inputs if self._monoid is not None else None
         read = read_columns(self.aggregate, values, types)
         if self._monoid is None:
             nullable = self._nullable if self._nullable is not None else read.may_be_null
-            self.bind([c.type for c in read.columns], nullable)
+            self._bind([c.type for c in read.columns], nullable)
         m = self._bound
         if any(c.valid is not None for c in read.columns):
             self._refuse_nulls_unless_nullable(m)
+        if self._watches:
+            self._watch(greatest(read.columns[0].values), read.length, most)
         return evaluation.events_of(m, read.columns, read.length), read.arrow
 
     def _answers(self, n: int) -> Answers:
@@ -238,8 +273,15 @@ class Bound(Layout):
     def _finish(self, answers: Answers) -> pa.Array:
         try:
             return evaluation.finish(self._bound, answers)
+        except Overflow as error:
+            raise located(error, self._place_of) from None
+        except MemoryError:
+            raise
         except pa.ArrowException as error:
             raise WrongType(f"an answer of {self.aggregate!r} does not fit {self._bound.result}: {error}") from error
+
+    def _place_of(self, row: int) -> str:
+        return f"answer {row} of {self.aggregate!r} by {type(self).__name__}"
 
     def _present(self, answers: Answers, arrow: bool) -> Any:
         columns, defined = answers
@@ -251,6 +293,48 @@ class Bound(Layout):
 
     def _empty_answer(self) -> Any:
         return None if self._monoid is None else evaluation.answer_of_nothing(self._monoid)
+
+
+class _Change:
+    """A change of a store, which is taken back unless it is completed.
+
+    The attributes are put back by one assignment. Arrays are put back, where code is interpreted, from a journal, or
+    in bulk by copies made before. Compiled code keeps neither of them: after it has written, only arrays that this
+    change has made itself can be dropped.
+    """
+
+    __slots__ = ("before", "journal", "store")
+
+    def __init__(self, store: Bound, bulk: bool) -> None:
+        monoid = store._monoid
+        self.store, self.journal = store, None
+        self.before = dict(store.__dict__)
+        if monoid is not None and not monoid.is_compiled:
+            if bulk:
+                self.before |= store._copies()
+            else:
+                self.journal = Journal()
+
+    def __enter__(self) -> None:
+        self.store._journal, self.store._has_written = self.journal, False
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: TracebackType | None) -> None:
+        store = self.store
+        kept, store._kept = store._kept, None
+        if error is None:
+            store._journal = None
+            return
+        if kept is not None:
+            store.__dict__ = kept
+            store.undone(error)
+            return
+        if store._has_written and self.before.get("_monoid") is not None:
+            store.unfinished(error)
+            return
+        if self.journal is not None:
+            self.journal.undo()
+        store.__dict__ = self.before
+        store.undone(error)
 
 
 def _one(item: Any, type_: ValueType, as_object: bool) -> np.ndarray[Any, Any]:

@@ -109,10 +109,10 @@ class SlickDequeInv(Store):
         if self._windows is not None:
             assert int(self._header[2]) == int(np.argmax(self._windows)), "the longest range"
 
-    def query(self, last: int | None = None) -> Any:
+    def _query(self, last: int | None) -> Any:
         if last is None:
             self._check_window(len(self))
-        return super().query(last)
+        return super()._query(last)
 
     def _check_window(self, events: int) -> None:
         if self._windows is not None and events > self._windows.max():
@@ -121,16 +121,16 @@ class SlickDequeInv(Store):
                 "evict first, or construct SlickDeque with windows=… that cover it"
             )
 
-    def query_many(self, lasts: Sequence[int]) -> list[Any]:
+    def _query_many(self, lasts: Sequence[int]) -> list[Any]:
         ranges = self._ranges(lasts)
         if self._windows is None:
             if any(r < len(self) for r in ranges):
                 raise InvalidArgument("construct SlickDeque with windows=… to ask for parts of the window")
-            return [self.query() for _ in ranges]
+            return [self._query(None) for _ in ranges]
         unknown = [int(r) for r in ranges if r not in self._windows]
         if unknown:
             raise InvalidArgument(f"no running aggregate is kept for {unknown}; known are {self._windows.tolist()}")
-        all_answers = super().query_many(self._windows.tolist())
+        all_answers = super()._query_many(self._windows.tolist())
         return [all_answers[int(np.flatnonzero(self._windows == r)[0])] for r in ranges]
 
     def _slide_many(self, events: Events, ranges: Integers, arrow: bool) -> Any:

@@ -162,9 +162,9 @@ class SlickDequeNonInv(Store):
     def _make_room(self) -> None:
         self.lay_out(*self.live(), 2 * self._capacity)
 
-    def evict(self, count: int = 1) -> None:
-        super().evict(count)
-        if self._monoid is not None and self._entries <= self._capacity // 4 and self._capacity > _SMALLEST:
+    def _evict(self, count: int) -> None:
+        super()._evict(count)
+        if self._entries <= self._capacity // 4 and self._capacity > _SMALLEST:
             self.lay_out(*self.live(), self._capacity // 2)
 
     def _reserve(self, capacity: int) -> None:

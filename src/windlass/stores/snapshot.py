@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import greatest
 from windlass.aggregates.values import ValueType, value_type
 from windlass.errors import CorruptSnapshot, WrongType
 from windlass.stores.objects import decode, encode
@@ -84,7 +85,7 @@ def take_over(store: Bound, data: bytes) -> None:
         store.set_options(head["options"])
         if head["bound"]:
             _fill(store, head, body)
-    except (CorruptSnapshot, WrongType):
+    except (CorruptSnapshot, WrongType, MemoryError):  # MemoryError: one of Arrow's is an ArrowException, too
         raise
     except (
         ValueError,
@@ -100,7 +101,9 @@ def take_over(store: Bound, data: bytes) -> None:
 
 
 def _fill(store: Bound, head: dict[str, Any], body: bytes) -> None:
-    store.bind(_types_from_text(head["types"]), head["nullable"])
+    store._bind(_types_from_text(head["types"]), head["nullable"])
+    if store._bound.wide is not None and head["fields"] == _fields(store._bound.wide):
+        store._widen()
     m = store._bound
     if head["fields"] != _fields(m):
         raise CorruptSnapshot(f"the snapshot's partials have other fields: {head['fields']}, expected {_fields(m)}")
@@ -114,6 +117,8 @@ def _fill(store: Bound, head: dict[str, Any], body: bytes) -> None:
     store.lay_out(columns, links, store.live_slots())
     for slots, saved in zip(store._running, running, strict=True):
         slots[: len(saved)] = saved
+    if store._watches:  # what it was before cannot be told, but partials add up like values
+        store._watch(max(greatest(column) for part in (columns, running) for column in part[:1]), len(store))
     store.check_structure()
 
 
@@ -166,7 +171,7 @@ def _read(dtype: str, shape: tuple[int, ...], raw: bytes, m: Monoid) -> np.ndarr
                 raise ValueError("wrong number of objects")
             return array
         return np.frombuffer(raw, dtype).reshape(shape).copy()
-    except CorruptSnapshot:
+    except (CorruptSnapshot, MemoryError, RecursionError):  # the last two are of this machine, and not of the data
         raise
     except Exception as error:  # whatever a decoder says about damaged data
         raise CorruptSnapshot(f"an array of the snapshot cannot be read: {error}") from error

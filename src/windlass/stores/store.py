@@ -17,6 +17,7 @@ import pyarrow as pa
 from windlass.aggregates import evaluation
 from windlass.aggregates.evaluation import Events
 from windlass.errors import EmptyWindow, InvalidArgument, UnsupportedAggregate
+from windlass.exclusive import exclusive
 from windlass.stores import rounds
 from windlass.stores.bound import SMALLEST, Bound, count_of
 from windlass.stores.layout import Integers
@@ -37,11 +38,13 @@ class Store(Bound):
 
     # ------------------------------------------------------------------ one event at a time
 
+    @exclusive
     def insert(self, *values: Any) -> None:
         """Append the youngest event: one value a column of the aggregate."""
         with self._all_or_nothing():
             self._insert(self._event(values))
 
+    @exclusive
     def insert_many(self, values: Any) -> None:
         """Append many events, oldest first."""
         with self._all_or_nothing(bulk=True):
@@ -54,6 +57,7 @@ class Store(Bound):
             self._reserve(max(needed, 2 * self.capacity, SMALLEST))
         self._advance(rounds.insert_kernel, events)
 
+    @exclusive
     def evict(self, count: int = 1) -> None:
         """Remove the oldest event, or the `count` oldest."""
         count = count_of(count, "the number of events to evict", least=0)
@@ -61,11 +65,14 @@ class Store(Bound):
             raise EmptyWindow(f"cannot evict {count} event(s) from a {type(self).__name__} of {len(self)}")
         if count == 0:
             return
-        shrinks = self._shrunk(len(self) - count) < self.capacity
-        with self._all_or_nothing(bulk=count > 1 or shrinks):
-            self._call(rounds.evict_kernel, count, bulk=count > 1)
-            if shrinks:
-                self._reserve(self._shrunk(len(self)))
+        with self._all_or_nothing(bulk=count > 1):
+            self._evict(count)
+
+    def _evict(self, count: int) -> None:
+        self._call(rounds.evict_kernel, count, bulk=count > 1)
+        capacity = self._shrunk(len(self))
+        if capacity < self.capacity:
+            self._reserve(capacity)
 
     def _shrunk(self, events: int) -> int:
         """The capacity to keep for so many events: at least a quarter of a ring is in use, unless it is small."""
@@ -74,20 +81,39 @@ class Store(Bound):
             capacity //= 2
         return capacity
 
+    @exclusive
     def query(self, last: int | None = None) -> Any:
         """The answer over the window, lowered; with `last`, over its youngest events only. None if there is none."""
-        self._usable()
+        try:
+            return self._query(last)
+        except BaseException as error:
+            self._answered_not(error)
+            raise
+
+    @exclusive
+    def query_many(self, lasts: Sequence[int]) -> list[Any]:
+        """Answers over the youngest `r` events for each `r`: many queries from one structure."""
+        try:
+            return self._query_many(lasts)
+        except BaseException as error:
+            self._answered_not(error)
+            raise
+
+    def _answered_not(self, error: BaseException) -> None:
+        """A question that fails leaves the store as it was, unless compiled code writes on the way to the answer."""
+        if not (self.query_writes and self._is_compiled()):
+            self.undone(error)
+
+    def _query(self, last: int | None) -> Any:
         if last is not None:
-            return self.query_many([last])[0]
+            return self._query_many([last])[0]
         if len(self) == 0:
             return self._empty_answer()
         answers = self._answers(1)
         self._call(rounds.query_kernel, answers, writes=self.query_writes)
         return self._finish(answers)[0].as_py()
 
-    def query_many(self, lasts: Sequence[int]) -> list[Any]:
-        """Answers over the youngest `r` events for each `r`: many queries from one structure."""
-        self._usable()
+    def _query_many(self, lasts: Sequence[int]) -> list[Any]:
         ranges = self._ranges(lasts)
         if len(self) == 0:
             return [self._empty_answer() for _ in ranges]
@@ -97,6 +123,7 @@ class Store(Bound):
 
     # ------------------------------------------------------------------ bulk
 
+    @exclusive
     def slide(
         self,
         values: Any,
@@ -116,20 +143,22 @@ class Store(Bound):
         with self._all_or_nothing(bulk=True):
             if windows is not None:
                 ranges = self._ranges(windows)
-                events, arrow = self._read(values)
+                events, arrow = self._read(values, int(ranges.max()))
                 return self._slide_many(events, ranges, arrow)
             if window is not None:
                 size = count_of(window, "window")
                 self._check_window(size)
-                events, arrow = self._read(values)
+                events, arrow = self._read(values, max(size, len(self)))
                 self._trim(size, events)
                 self._reserve_exactly(min(size, len(self) + events[2]))
                 answers = self._answers(events[2])
+                self._keep_if_answers_may_not_fit()
                 self._advance(rounds.slide_kernel, events, size, answers)
             else:
                 events, arrow = self._read(values)
                 counts = self._evictions(evictions, events[2])
                 answers = self._answers(events[2])
+                self._keep_if_answers_may_not_fit()
                 self._advance(rounds.roll_kernel, events, counts, answers)
             return self._present(answers, arrow)
 
@@ -138,6 +167,7 @@ class Store(Bound):
         self._trim(longest, events)
         self._reserve_exactly(min(longest, len(self) + n))
         answers = self._answers(n * k)
+        self._keep_if_answers_may_not_fit()
         scratch = np.zeros(2 * k, np.int64), self._bound.allocate(self._scratch_slots(k))
         self._advance(self._many_kernel(), events, ranges, longest, scratch, answers)
         if not arrow:

@@ -5,6 +5,7 @@ be told in a few integers. `contents` takes a wheel apart, `assemble` puts one t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from windlass.aggregates import evaluation
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import HIGH, greatest, widened
 from windlass.kernels import accessors
 from windlass.wheel.overflow import claim, schedule
 from windlass.wheel.slots import (
@@ -83,6 +85,32 @@ def contents(w: Wheel, since: tuple[int, ...] | None = None) -> Contents:
     )
 
 
+def fitting(w: Wheel, cells: Sequence[Cells]) -> list[Cells]:
+    """Cells that are to be put into a wheel, with the fields that its partials have; sums that 64 bits might not hold
+    make these wide."""
+    if w._plain.wide is None:
+        return list(cells)
+    wide = [with_high(w._plain, c) for c in cells]
+    if w._bound.wide is not None:
+        if any(c.partials[_high(w)].any() for c in wide):
+            w._widen()
+        w._make_sure(sum(greatest(c.partials[0]) * len(c.slots) for c in wide))
+    if w._bound.wide is None:
+        return wide
+    return [c._replace(partials=tuple(p for k, p in enumerate(c.partials) if k != _high(w))) for c in wide]
+
+
+def _high(w: Wheel) -> int:
+    assert w._plain.wide is not None
+    return w._plain.wide.fields.index(HIGH)
+
+
+def with_high(plain: Monoid, cells: Cells) -> Cells:
+    """Cells with the fields of the wide form, if there is one."""
+    is_narrow = plain.wide is not None and len(cells.partials) == len(plain.fields)
+    return cells._replace(partials=widened(plain, cells.partials)) if is_narrow else cells
+
+
 def rolled_up(w: Wheel, cells: Cells, start: int, upto: int) -> tuple[tuple[Cells, ...], Cells]:
     """The cells of all levels, and the totals, that those of the lowest come to."""
     m, sizes = w._bound, [level.ticks for level in w.levels]
@@ -101,6 +129,9 @@ def rolled_up(w: Wheel, cells: Cells, start: int, upto: int) -> tuple[tuple[Cell
 
 def assemble(w: Wheel, c: Contents) -> None:
     """Put contents into a wheel that is bound and empty, and starts where they do."""
+    w._size = 0
+    *levels, totals, ahead = fitting(w, [*c.levels, c.totals, c.ahead])
+    c = replace(c, levels=tuple(levels), totals=totals, ahead=ahead)
     m, slots = w._bound, w._slots
     if c.keys is not None and w.keys is not None:
         w._add_keys([key for key in c.keys if key not in w.keys.places])

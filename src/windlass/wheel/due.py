@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from windlass.aggregates.evaluation import finish
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import located
+from windlass.errors import Overflow
 from windlass.wheel.ticks import Clock
 
 Array = np.ndarray[Any, Any]
@@ -77,11 +79,18 @@ class Due:
             ends = starts + length * self._clock.tick
         else:
             ends = _joined([np.asarray(batch.ends) for batch in batches], self._clock.tick)
+        bounds = self._clock.times_to_arrow(starts), self._clock.times_to_arrow(ends)
+        named = f", key {key!r}" if self._keyed else ""
+        try:
+            values = finish(self._monoid, _answers(batches))
+        except Overflow as error:
+            place = f"{self._name}, window {label} [{{}}, {{}}){named}"
+            raise located(error, lambda row: place.format(bounds[0][row], bounds[1][row])) from None
         columns = {
             "window": _repeated(label, len(starts)),
-            "start": self._clock.times_to_arrow(starts),
-            "end": self._clock.times_to_arrow(ends),
-            self._name: finish(self._monoid, _answers(batches)),
+            "start": bounds[0],
+            "end": bounds[1],
+            self._name: values,
         }
         return pa.table({"key": pa.array([key] * len(starts)), **columns} if self._keyed else columns)
 

@@ -17,8 +17,10 @@ import numpy as np
 from windlass.aggregates import evaluation
 from windlass.aggregates.input import read_columns
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import LIMIT, greatest, widened
 from windlass.aggregates.values import Column, ValueType
 from windlass.errors import InvalidArgument, UnsupportedAggregate
+from windlass.exclusive import Exclusive
 from windlass.kernels import CannotCompile
 from windlass.wheel.due import Batch, Due
 from windlass.wheel.overflow import NO_EARLIER, Overflow, earliest
@@ -55,13 +57,20 @@ _STEP = 1 << 16  # ticks that are rolled up at once
 _SPARSE = 256  # ticks an event to make room for, at most
 
 
-class Engine(Readable):
-    """What a wheel does, without what it looks like."""
+class Engine(Readable, Exclusive):
+    """What a wheel does, without what it looks like.
+
+    Nothing is taken back: once slots are written to, whatever is raised breaks the wheel.
+    """
+
+    _mend = "open it from where it was saved, or make another"
 
     write_ahead: int
     invertible: bool | None
     late: int
     _monoid: Monoid | None
+    _plain: Monoid  # as it was bound; `_monoid` may be its wide form by now
+    _size: int  # of all values so far, see `aggregates.overflow`
     _slots: Slots
     _overflow: Overflow
     _packed: tuple[Packed, ...]
@@ -82,7 +91,8 @@ class Engine(Readable):
         self._slots = Slots(m, self.levels, self._start, self.write_ahead, max(1, len(self.keys or ())))
         self._overflow = Overflow(m)
         self._packed = packed
-        self._monoid = m
+        self._monoid = self._plain = m
+        self._size = 0
         self._options[INVERTIBLE] = subtracts
         for window in self._windows:
             if isinstance(window, Window):
@@ -127,20 +137,68 @@ class Engine(Readable):
 
     def _read(self, values: Any, times: Any, keys: Any) -> tuple[Any, Array, Array]:
         """Everything is checked here, before anything changes."""
-        at = self.clock.times(times)
-        types = self._monoid.inputs if self._monoid is not None else None
-        read = read_columns(self.aggregate, values, types)
-        if read.length != len(at):
-            raise InvalidArgument(f"there are {read.length} values and {len(at)} times; every event has one of each")
-        self._check_keys(keys)
-        places, new = (np.zeros(0, np.int64), []) if self.keys is None else self.keys.encode(keys, len(at))
+        try:
+            at = self.clock.times(times)
+            types = self._monoid.inputs if self._monoid is not None else None
+            read = read_columns(self.aggregate, values, types)
+            if read.length != len(at):
+                raise InvalidArgument(
+                    f"there are {read.length} values and {len(at)} times; every event has one of each"
+                )
+            self._check_keys(keys)
+            places, new = (np.zeros(0, np.int64), []) if self.keys is None else self.keys.encode(keys, len(at))
+        except BaseException as error:
+            self.undone(error)
+            raise
         if self._monoid is None:
             self._bind([c.type for c in read.columns])
         assert self._monoid is not None
         self._add_keys(new)
+        self._watch(read.columns)
         return evaluation.events_of(self._monoid, read.columns, read.length), at, places
 
+    def _watch(self, columns: Sequence[Column]) -> None:
+        """Before events are taken: make sure that sums hold them."""
+        if self._bound.wide is not None:
+            self._make_sure(greatest(columns[0].values) * len(columns[0]))
+
+    def _make_sure(self, size: int) -> None:
+        """Sums get 128 bits if 64 might not hold values of so much size more."""
+        self._size += size
+        if self._size >= LIMIT and self._bound.wide is not None:
+            try:
+                self._widen()
+            except BaseException as error:
+                self.unfinished(error)
+                raise
+
+    def _widen(self) -> None:
+        """Give all partials their second field, which is 0 so far. Readers go on with what they have."""
+        m = self._bound
+        assert m.wide is not None
+        slots = self._slots
+        columns, totals = widened(m, slots.columns), widened(m, slots.totals)
+        prefix = widened(m, slots.prefix) if slots.has_prefix else columns
+        waiting = widened(m, self._overflow.partials)
+        packed = tuple(p.widened(m) for p in self._packed)
+        due = [b._replace(answers=(widened(m, b.answers[0], results=True), b.answers[1])) for b in self._due]
+        slots.monoid, slots.columns, slots.prefix, slots.totals = m.wide, columns, prefix, totals
+        self._overflow.monoid, self._overflow.partials = m.wide, waiting
+        for window in self._windows:
+            window.widen(m)
+        self._packed, self._due, self._monoid = packed, due, m.wide
+        if self._publisher is not None:
+            slots.move(self._publisher)
+        self._publish()
+
     def _ingest(self, events: Any, times: Array, places: Array, every: int, delay: int) -> Array:
+        try:
+            return self._take_in(events, times, places, every, delay)
+        except BaseException as error:
+            self.unfinished(error)
+            raise
+
+    def _take_in(self, events: Any, times: Array, places: Array, every: int, delay: int) -> Array:
         m, keyed = self._bound, self.keys is not None
         kernel = evaluation.kernel(m, lambda: ingest_kernel(m, keyed), "wheel ingest", keyed)
         pace, n, done = self._pace, len(times), 0
@@ -184,7 +242,6 @@ class Engine(Readable):
         values, times, keys = self._buffer
         if not times:
             return
-        self._buffer = ([], [], [])
         m = self._bound
         type_ = m.inputs[0]
         valid = np.array([v is not None for v in values], np.bool_)
@@ -198,7 +255,9 @@ class Engine(Readable):
         if self.keys is not None:
             places, new = self.keys.encode(keys, len(at))
             self._add_keys(new)
-        self._ingest(evaluation.events_of(m, [read], len(at)), at, places, every=0, delay=0)
+        self._watch([read])
+        self._ingest(evaluation.events_of(self._bound, [read], len(at)), at, places, every=0, delay=0)
+        self._buffer = ([], [], [])
 
     def _as_columns(self, value: Any) -> Any:
         width = len(self.aggregate.columns)
@@ -237,6 +296,15 @@ class Engine(Readable):
     def _bound(self) -> Monoid:
         assert self._monoid is not None
         return self._monoid
+
+    def _complete(self, to: int) -> None:
+        """Move the watermark, and let everything follow it."""
+        try:
+            self._advance(to)
+            self._sync()
+        except BaseException as error:
+            self.unfinished(error)
+            raise
 
     def _advance(self, to: int) -> None:
         """Move the watermark: freeze slots, pass over quiet times, pour in what was too far ahead."""

@@ -37,12 +37,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import HIGH
 from windlass.aggregates.values import OBJECT
 from windlass.errors import CorruptSnapshot, InvalidArgument
 from windlass.stores.objects import decode, encode
 from windlass.wheel.settings import read_json, write_json
 
-__all__ = ["Directory", "Form", "newest_versions", "partials_from_arrow", "partials_to_arrow"]
+__all__ = ["Directory", "Form", "names_of", "newest_versions", "partials_from_arrow", "partials_to_arrow"]
 
 Array = np.ndarray[Any, Any]
 Form = Literal["parquet", "arrow"]
@@ -201,7 +202,7 @@ class Directory:
                 if len(table) != file["rows"]:
                     raise CorruptSnapshot(f"{file['name']} has {len(table)} rows, its manifest says {file['rows']}")
                 tables.setdefault(file["level"], []).append(table)
-        return {level: newest_versions(pa.concat_tables(found)) for level, found in tables.items()}
+        return {level: newest_versions(_together(found)) for level, found in tables.items()}
 
     # ------------------------------------------------------------------ data
 
@@ -233,9 +234,9 @@ class Directory:
                 return pq.read_table(path, memory_map=memory_map)
             with pa.memory_map(str(path)) if memory_map else pa.OSFile(str(path)) as source:
                 return pa.ipc.open_file(source).read_all()
-        except FileNotFoundError:
-            raise
         except (OSError, pa.ArrowException) as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+                raise  # of this machine, and not of the file
             raise CorruptSnapshot(f"{path} cannot be read: {error}") from error
 
 
@@ -287,6 +288,15 @@ def _fsync_directory(path: Path) -> None:
         os.close(handle)
 
 
+def _together(tables: list[pa.Table]) -> pa.Table:
+    """Tables one after the other. Sums may have got a field more on the way, which was 0 until then."""
+    whole = pa.concat_tables(tables, promote_options="default")
+    for i, name in enumerate(whole.column_names):
+        if name.endswith(f"_{HIGH.name}") and whole.column(i).null_count:
+            whole = whole.set_column(i, name, whole.column(i).fill_null(0))
+    return whole
+
+
 def newest_versions(table: pa.Table) -> pa.Table:
     """One row for each slot and key: that of the highest version."""
     slot, version = table["slot"].to_numpy(), table["version"].to_numpy()
@@ -297,11 +307,15 @@ def newest_versions(table: pa.Table) -> pa.Table:
     return table.take(pa.array(order[last]))
 
 
+def names_of(m: Monoid) -> list[str]:
+    """The columns of partials."""
+    return [f"{k}_{field.name}" for k, field in enumerate(m.fields)]
+
+
 def partials_to_arrow(m: Monoid, columns: Columns) -> dict[str, pa.Array]:
     """A column for each field of a partial; arrays as lists of fixed size, objects as JSON."""
     found = {}
-    for k, (field, column) in enumerate(zip(m.fields, columns, strict=True)):
-        name = f"{k}_{field.name}"
+    for name, field, column in zip(names_of(m), m.fields, columns, strict=True):
         if field.dtype == OBJECT:
             found[name] = pa.array([json.dumps(encode(item, m.encode)) for item in column], pa.string())
         elif field.shape:
@@ -314,8 +328,8 @@ def partials_to_arrow(m: Monoid, columns: Columns) -> dict[str, pa.Array]:
 
 def partials_from_arrow(m: Monoid, table: pa.Table) -> Columns:
     columns = []
-    for k, field in enumerate(m.fields):
-        array = table[f"{k}_{field.name}"].combine_chunks()
+    for name, field in zip(names_of(m), m.fields, strict=True):
+        array = table[name].combine_chunks()
         if field.dtype == OBJECT:
             column = np.empty(len(array), object)
             for i, text in enumerate(array.to_pylist()):

@@ -21,12 +21,15 @@ import pyarrow.compute as pc
 
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import HIGH, located
 from windlass.aggregates.partials import unpacked
 from windlass.aggregates.values import to_arrow
-from windlass.errors import InvalidArgument, UnknownColumn
-from windlass.wheel.contents import Cells, Contents, assemble, combined, rolled_up
-from windlass.wheel.history_files import HistoryFiles, Kept, newest
-from windlass.wheel.revising import can_revise, revise
+from windlass.errors import Interrupted, InvalidArgument, Overflow, UnknownColumn
+from windlass.exclusive import Exclusive, exclusive, reading
+from windlass.wheel.contents import Cells, Contents, assemble, combined, fitting, rolled_up
+from windlass.wheel.history_files import HistoryFiles, Kept, newest, together
+from windlass.wheel.revising import can_revise
 from windlass.wheel.wheel import Wheel
 
 __all__ = ["History"]
@@ -36,11 +39,13 @@ _TRIES = 5
 _PLACE = "\0place"  # a column: the place of the row's key
 
 
-class History:
+class History(Exclusive):
     """What a job keeps under a path. One process writes it, any number read it.
 
     `aggregates` are those with functions of your own, if it keeps any: these are not on disk.
     """
+
+    _mend = "open it again"
 
     def __init__(self, path: str | os.PathLike[str], *, aggregates: Sequence[Aggregate] = ()) -> None:
         self._files = HistoryFiles(path)
@@ -55,31 +60,50 @@ class History:
 
     # ------------------------------------------------------------------ what there is
 
+    @exclusive
     def refresh(self) -> bool:
         """Take what was written since; whether there was anything. Wheels that were handed out move along."""
+        keys = len(self._places)
+        try:
+            names, read = self._unread()
+            if not names:
+                return False
+            # All of this is repeated by the next refresh if it does not come to its end.
+            marks = [mark for _, mark in read if mark is not None]
+            table = self._news(together([table for table, _ in read]))
+            upto = dict(self._upto)
+            for _, last, bucket in names:
+                upto[bucket] = max(upto[bucket], last)
+            known = [] if self._watermark is None else [self._watermark]
+            watermark = max(known + marks, default=None)
+            fresh = not any(part.num_rows for part in self._parts)
+            wheels = {} if fresh else self._moved_along(table, watermark)
+        except BaseException as error:
+            while len(self._places) > keys:
+                self._places.popitem()
+            self.undone(error)
+            raise
+        self._parts = [*self._parts, table]
+        self._upto, self._watermark, self._wheels = upto, watermark, wheels
+        return True
+
+    def _unread(self) -> tuple[list[tuple[int, int, int]], list[tuple[pa.Table, int | None]]]:
+        """The names of files that say something new, and what is in them."""
         for attempt in range(_TRIES):
             names = [name for name in self._files.complete(self._kept.buckets) if name[1] > self._upto[name[2]]]
             try:
-                read = [self._files.read(name) for name in names]
-                break
+                return names, [self._files.read(name) for name in names]
             except FileNotFoundError:  # put together with others, since we looked
                 if attempt == _TRIES - 1:
                     raise
                 time.sleep(0.05)
-        if not names:
-            return False
-        marks = [mark for _, mark in read if mark is not None]
-        table = self._news(pa.concat_tables([table for table, _ in read]))
-        for _, last, bucket in names:
-            self._upto[bucket] = max(self._upto[bucket], last)
-        if marks:
-            self._watermark = max(marks) if self._watermark is None else max(self._watermark, *marks)
-        fresh = not any(part.num_rows for part in self._parts)
-        self._parts.append(table)
-        for name, wheel in list(self._wheels.items()):
-            if fresh or not self._moved(wheel, table):
-                del self._wheels[name]  # to be made anew
-        return True
+        raise AssertionError("the last attempt returns or raises")
+
+    def _moved_along(self, table: pa.Table, watermark: int | None) -> dict[str, Wheel]:
+        """The wheels that could take what is new. The others are made anew when somebody asks, as all are if this is
+        interrupted."""
+        wheels, self._wheels = self._wheels, {}
+        return {name: wheel for name, wheel in wheels.items() if self._moved(wheel, table, watermark)}
 
     @property
     def aggregates(self) -> list[str]:
@@ -103,6 +127,7 @@ class History:
         upto = self._watermark // self._kept.tick * self._kept.tick
         return upto if pa.types.is_integer(self._kept.time) else pa.scalar(upto, self._kept.time).as_py()
 
+    @reading
     def slots(self, every: int | None = None) -> pa.Table:
         """All slots that are complete: key columns, start, end, and the answer of each aggregate over the slot; or of
         slots rolled up to `every` so much time, a multiple of the tick."""
@@ -110,7 +135,7 @@ class History:
         ticks, rest = divmod(kept.tick if every is None else every, kept.tick)
         if rest or ticks < 1:
             raise InvalidArgument(f"{every} is not a multiple of the tick, which is {kept.tick}")
-        table = self._table()
+        table = self._put_together()
         upto = (self._watermark or 0) // (kept.tick * ticks) * ticks
         table = table.filter(pc.less(table["slot"], upto))
         places = table[_PLACE].to_numpy()
@@ -131,6 +156,7 @@ class History:
 
     def __len__(self) -> int:
         """How many slots there are, of all keys."""
+        # Also for `repr`, which any thread may ask for at any time: it looks at a list that is never changed.
         return int(self._table().num_rows)
 
     def __repr__(self) -> str:
@@ -139,6 +165,7 @@ class History:
 
     # ------------------------------------------------------------------ asking
 
+    @exclusive
     def wheel(self, aggregate: str | None = None) -> Wheel:
         """The wheel of an aggregate, with all that can be asked of one.
 
@@ -146,10 +173,14 @@ class History:
         watermark as a whole, or stays behind for good as it was, because another took its place. Its `watermark` says
         which. One thread refreshes and asks; for a state that stays, open another `History`.
         """
-        a = self._chosen(aggregate)
-        if a.output_name not in self._wheels:
-            self._wheels[a.output_name] = self._made(a)
-        return self._wheels[a.output_name]
+        try:
+            a = self._chosen(aggregate)
+            if a.output_name not in self._wheels:
+                self._wheels[a.output_name] = self._made(a)
+            return self._wheels[a.output_name]
+        except BaseException as error:
+            self.undone(error)
+            raise
 
     def query(self, start: Any, end: Any, *, aggregate: str | None = None, key: Any = None, keys: Any = None) -> Any:
         """The answer over [start, end), of all keys, of one or of some; None if there is no event."""
@@ -183,9 +214,19 @@ class History:
 
     def _table(self) -> pa.Table:
         """All slots, each in its newest version."""
+        parts = self._parts
+        if len(parts) == 0:
+            return self._nothing()
+        if len(parts) == 1:
+            return parts[0]
+        return newest(together(parts), [_PLACE])
+
+    def _put_together(self) -> pa.Table:
+        """The same, and it is not done again before there is more."""
+        table = self._table()
         if len(self._parts) > 1:
-            self._parts = [newest(pa.concat_tables(self._parts), [_PLACE])]
-        return self._parts[0] if self._parts else self._nothing()
+            self._parts = [table]
+        return table
 
     def _news(self, table: pa.Table) -> pa.Table:
         """What a table says that is not known yet, with the places of keys."""
@@ -208,7 +249,7 @@ class History:
         return pa.schema(fields).empty_table()
 
     def _made(self, a: Aggregate) -> Wheel:
-        kept, table = self._kept, self._table()
+        kept, table = self._kept, self._put_together()
         plain = pa.types.is_integer(kept.time)
         slot = table["slot"].to_numpy()
         start = int(slot.min()) if len(slot) else 0
@@ -216,7 +257,7 @@ class History:
         begin: Any = start * kept.tick if plain else np.datetime64(start * kept.tick, "us")
         wheel = Wheel(a, begin, tick=kept.tick, keys=bool(self.key), unit="us")
         wheel._bind(kept.values(a))
-        cells = self._cells(wheel, table)
+        (cells,) = fitting(wheel, [self._cells(wheel, table)])
         cells = cells.where(cells.slots < upto)
         levels, totals = rolled_up(wheel, cells, start, upto)
         oldest = tuple(start // level.ticks for level in wheel.levels)
@@ -232,17 +273,20 @@ class History:
         struct = table[str(self.aggregates.index(wheel.aggregate.output_name))].combine_chunks()
         there = np.flatnonzero(struct.is_valid().to_numpy(zero_copy_only=False))
         chosen = struct.take(to_arrow(there, None, pa.int64()))
-        partials = tuple(unpacked(chosen.field(i), field) for i, field in enumerate(wheel._bound.fields))
+        partials = _partials(chosen, wheel._plain.wide or wheel._plain)
         return Cells(table["slot"].to_numpy()[there], table[_PLACE].to_numpy()[there], partials)
 
-    def _moved(self, wheel: Wheel, table: pa.Table) -> bool:
+    def _moved(self, wheel: Wheel, table: pa.Table, watermark: int | None) -> bool:
         """Have a wheel take slots that are new or corrected; whether it could."""
-        cells, upto = self._cells(wheel, table), (self._watermark or 0) // self._kept.tick
+        cells, upto = self._cells(wheel, table), (watermark or 0) // self._kept.tick
         if not can_revise(wheel, cells.slots) or (len(cells.slots) and int(cells.slots.max()) >= upto):
             return False
-        if wheel.keys is not None:
-            wheel._add_keys([key for key in self._places if key not in wheel.keys.places])
-        revise(wheel, cells, upto)
+        new = [] if wheel.keys is None else [key for key in self._places if key not in wheel.keys.places]
+        try:
+            (cells,) = fitting(wheel, [cells])
+            wheel._revise(cells, new, upto)
+        except Interrupted:  # somebody's call of it was
+            return False
         return True
 
     def _encoded(self, table: pa.Table) -> Array:
@@ -262,9 +306,10 @@ class History:
 def _rolled(a: Aggregate, kept: Kept, struct: pa.StructArray, of: Array, groups: int) -> pa.Array:
     """The answer over each group of slots; null where there is no value in any of them."""
     m = a.monoid(kept.values(a), nullable=False)
+    m = m.wide or m
     there = np.flatnonzero(struct.is_valid().to_numpy(zero_copy_only=False))
     chosen = struct.take(to_arrow(there, None, pa.int64()))
-    partials = tuple(unpacked(chosen.field(i), field) for i, field in enumerate(m.fields))
+    partials = _partials(chosen, m)
     rolled = combined(m, [Cells(of[there], np.zeros(len(there), np.int64), partials)])
     answers = evaluation.empty_answers(m, len(rolled.slots))
     if len(rolled.slots):
@@ -272,4 +317,19 @@ def _rolled(a: Aggregate, kept: Kept, struct: pa.StructArray, of: Array, groups:
     places = np.full(groups, -1, np.int64)
     places[rolled.slots] = np.arange(len(rolled.slots))
     index = pa.array(places, mask=places < 0)
-    return evaluation.finish(m, answers).take(index)
+    try:
+        return evaluation.finish(m, answers).take(index)
+    except Overflow as error:
+        place = f"{a.output_name}, slot {{}} of those that were asked for"
+        raise located(error, lambda row: place.format(int(rolled.slots[row]))) from None
+
+
+def _partials(struct: pa.StructArray, m: Monoid) -> Columns:
+    """The fields of partials; a sum that was written before it had its second one has 0 there."""
+    found = []
+    for field in m.fields:
+        at = struct.type.get_field_index(field.name)
+        found.append(
+            np.zeros(len(struct), field.dtype) if at < 0 and field == HIGH else unpacked(struct.field(at), field)
+        )
+    return tuple(found)

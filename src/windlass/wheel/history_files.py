@@ -35,7 +35,7 @@ from windlass.aggregates.values import ValueType, value_type
 from windlass.errors import CorruptSnapshot, InvalidArgument, WindlassError
 from windlass.wheel.settings import read_json, write_json
 
-__all__ = ["HistoryFiles", "Kept", "newest"]
+__all__ = ["HistoryFiles", "Kept", "newest", "together"]
 
 FILE = "history.json"
 RUN = 64  # files that are put together
@@ -134,7 +134,7 @@ class HistoryFiles:
             if run not in names and len(names) > 1:
                 tables = [self.read(name) for name in sorted(names)]
                 marks = [mark for _, mark in tables if mark is not None]
-                whole = newest(pa.concat_tables([table for table, _ in tables]), self._keys())
+                whole = newest(together([table for table, _ in tables]), self._keys())
                 self._write(run, whole, max(marks) if marks else None)
             for name in names:
                 if name != run and run in self._names():
@@ -163,6 +163,8 @@ class HistoryFiles:
             raise CorruptSnapshot(f"{path} is damaged: its checksum does not match")
         try:
             table = pa.ipc.open_stream(pa.py_buffer(data)[:-_DIGEST]).read_all()
+        except MemoryError:
+            raise
         except pa.ArrowException as error:
             raise CorruptSnapshot(f"{path} cannot be read: {error}") from error
         mark = (table.schema.metadata or {}).get(_WATERMARK)
@@ -201,6 +203,33 @@ class HistoryFiles:
 
 def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of slots one after the other. Sums of before they had a second field get one, which is 0."""
+    types = {
+        field.name: max((t.schema.field(field.name).type for t in tables), key=lambda type_: type_.num_fields)
+        for field in tables[0].schema
+    }
+    schema = pa.schema(list(types.items()))
+    return pa.concat_tables(
+        [pa.table([_as(table[name], type_) for name, type_ in types.items()], schema=schema) for table in tables]
+    )
+
+
+def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if column.type == wanted or column.type.num_fields == wanted.num_fields:
+        return column
+    return pa.chunked_array([_struct(chunk, wanted) for chunk in column.chunks], wanted)
+
+
+def _struct(array: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
+    there = {field.name for field in array.type}
+    fields = [
+        array.field(field.name) if field.name in there else pa.repeat(pa.scalar(0, field.type), len(array))
+        for field in wanted
+    ]
+    return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=array.is_null())
 
 
 def newest(table: pa.Table, keys: Sequence[str]) -> pa.Table:

@@ -41,6 +41,8 @@ class Keys:
             raise WrongType("keys cannot be floats: equal keys must be equal bit by bit; give integers or text")
         try:
             distinct, inverse = _distinct(read.values)
+        except MemoryError:  # one of Arrow's, too
+            raise
         except (pa.ArrowException, NotImplementedError) as error:
             raise WrongType(
                 f"keys are integers, text, bytes or booleans, got values of {read.type}: {error}"

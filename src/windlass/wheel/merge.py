@@ -11,13 +11,14 @@ again. It starts where the earlier one does, and retains what both do."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windlass.aggregates.monoid import Monoid
 from windlass.errors import InvalidArgument
-from windlass.wheel.contents import Cells, Contents, assemble, combined, contents, truncated
+from windlass.wheel.contents import Cells, Contents, assemble, combined, contents, truncated, with_high
 from windlass.wheel.settings import describe
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def merge(a: Wheel, b: Wheel) -> Wheel:
-    """A new wheel with the events of both."""
+    """A new wheel with the events of both. `a` is in a call, and `b` must not be."""
+    if a is b:
+        raise InvalidArgument("a wheel cannot be merged with itself: the wheels must be of disjoint parts of a stream")
     if a._monoid is None or b._monoid is None:
         raise InvalidArgument(
             "a wheel that has seen no event and was given no dtype cannot be merged: its types are unknown"
@@ -35,9 +38,15 @@ def merge(a: Wheel, b: Wheel) -> Wheel:
         if x != y:
             raise InvalidArgument(f"wheels can be merged if they are alike, and these differ in {what}: {x} and {y}")
     a._flush()
-    b._flush()
-    m, sizes = a._bound, tuple(level.ticks for level in a.levels)
-    both = [contents(a), contents(b)]
+    try:
+        return _merged(a, b, _wide(a, contents(a)), _wide(b, b._contents()))
+    except BaseException as error:
+        a.undone(error)
+        raise
+
+
+def _merged(a: Wheel, b: Wheel, *both: Contents) -> Wheel:
+    m, sizes = a._plain.wide or a._plain, tuple(level.ticks for level in a.levels)
     watermark = min(c.watermark for c in both)
     cut = [c if c.watermark == watermark else truncated(c, watermark, sizes, m) for c in both]
     one, other = cut
@@ -66,6 +75,12 @@ def merge(a: Wheel, b: Wheel) -> Wheel:
     )
     result.late = a.late + b.late
     return result
+
+
+def _wide(w: Wheel, c: Contents) -> Contents:
+    """The contents of a wheel, with partials that hold any sum: those of two may need what those of one do not."""
+    levels = tuple(with_high(w._plain, cells) for cells in c.levels)
+    return replace(c, levels=levels, totals=with_high(w._plain, c.totals), ahead=with_high(w._plain, c.ahead))
 
 
 def _oldest(c: Contents, l: int, size: int, start: int) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import HIGH
 from windlass.errors import UnsupportedAggregate
 from windlass.kernels import compiled
 from windlass.wheel.plans import HEADING, PIECES, UNPACKED, parts
@@ -106,6 +107,17 @@ class Packed:
         self.words = [np.zeros(0, np.int64) for _ in m.fields]
         self.used = [0] * len(m.fields)
         self.bits = np.zeros(0, np.uint8)
+
+    def widened(self, m: Monoid) -> Packed:
+        """The same blocks as those of the wide form: the field that it has more is 0 in all of them."""
+        assert m.wide is not None
+        other = self.frozen()
+        other.monoid = m.wide
+        k = [field.name for field in m.wide.fields].index(HIGH.name)
+        other.tables.insert(k, np.zeros_like(self.tables[0]))  # of width 0, so no words are looked at
+        other.words.insert(k, np.zeros(1, np.int64))
+        other.used.insert(k, 0)
+        return other
 
     def frozen(self) -> Packed:
         """The same blocks, for readers: what is added later does not change them."""

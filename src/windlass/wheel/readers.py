@@ -64,7 +64,9 @@ class Reader(Readable):
 class Publisher(Memory):
     """The writer's side of shared memory: allocates arrays in files, and publishes states of them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, monoid: Monoid) -> None:
+        if any(field.dtype.kind == "O" for field in monoid.fields):
+            raise UnsupportedAggregate("partials that are Python objects cannot be shared between processes")
         self.path, self.generation, self.sequence = path, 0, 0
         path.mkdir(parents=True, exist_ok=True)
         self._arrays: list[tuple[str, int, Array]] = []
@@ -86,8 +88,6 @@ class Publisher(Memory):
         self._offset, self._arrays = 0, []
 
     def __call__(self, slots: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Array:
-        if dtype.kind == "O":
-            raise UnsupportedAggregate("partials that are Python objects cannot be shared between processes")
         count = slots * int(np.prod(shape, dtype=np.int64))
         size = max(1, -(-count * dtype.itemsize // mmap.ALLOCATIONGRANULARITY)) * mmap.ALLOCATIONGRANULARITY
         self._file.truncate(self._offset + size)
@@ -108,7 +108,8 @@ class Publisher(Memory):
         gaps = slots.gaps[: int(slots.header[GAPS])]
         keys = json.dumps(list(wheel.keys) if wheel.keys is not None else None).encode()
         described = [[dtype, offset, list(array.shape)] for dtype, offset, array in self._arrays]
-        head = json.dumps({"arrays": described, "gaps": list(gaps.shape), "keys": len(keys)}).encode()
+        is_wide = wheel._bound is not wheel._plain
+        head = json.dumps({"arrays": described, "gaps": list(gaps.shape), "keys": len(keys), "wide": is_wide}).encode()
         parts = [
             head,
             slots.header.tobytes(),
@@ -188,9 +189,10 @@ class SharedReader(Readable):
         raise CorruptSnapshot(f"the writer of {self.path} stopped in the middle of a state; it has to share again")
 
     def _decode(self, body: bytes, generation: int) -> tuple[Monoid | None, View, tuple[Packed, ...]]:
-        m = self.settings.monoid
         at = 8 + int.from_bytes(body[:8], "little")
         head = json.loads(body[8:at])
+        m = self.settings.monoid
+        m = m.wide if head.get("wide") and m.wide is not None else m
         if generation != self._generation:
             self._arrays = self._map(head["arrays"], generation)
             self._generation = generation

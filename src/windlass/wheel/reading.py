@@ -15,8 +15,9 @@ import pyarrow as pa
 from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import located
 from windlass.durations import Duration
-from windlass.errors import InvalidArgument, Unanswerable
+from windlass.errors import InvalidArgument, Overflow, Unanswerable
 from windlass.kernels import direct
 from windlass.wheel import groups, plans
 from windlass.wheel.explain import Explanation, explain
@@ -75,7 +76,10 @@ class Readable:
     def query(self, start: Instant, end: Instant, *, key: Any = None, keys: Sequence[Any] | None = None) -> Any:
         """The answer over [start, end); None if there is no event. With `key` or `keys`, over these keys only."""
         clock = self.clock
-        return self._one(clock.bound("start", start), clock.bound("end", end), self._which(key, keys))
+        a, b = clock.bound("start", start), clock.bound("end", end)
+        if a > b:
+            raise _backwards(start, end)
+        return self._one(a, b, self._which(key, keys))
 
     def landmark(self, *, key: Any = None, keys: Sequence[Any] | None = None) -> Any:
         """The answer over everything up to the watermark."""
@@ -109,13 +113,22 @@ class Readable:
                 self._seen = view, *self._kernels[True][1:], _slots(view), int(view[3][WIDTH])
         if not full[0]:
             return evaluation.answer_of_nothing(m)
-        return answers[0][0].item() if is_plain else evaluation.finish(m, answers)[0].as_py()
+        if is_plain:
+            return answers[0][0].item()
+        try:
+            return evaluation.finish(m, answers)[0].as_py()
+        except Overflow as error:
+            raise located(error, lambda _: self._range(start, end, keys)) from None
 
     # ------------------------------------------------------------------ many ranges
 
     def query_many(self, starts: Any, ends: Any, *, key: Any = None, keys: Sequence[Any] | None = None) -> pa.Array:
         """The answers over many ranges, as an Arrow array with nulls where there is no event."""
-        return self._many(self._bounds(starts, "start"), self._bounds(ends, "end"), self._which(key, keys))
+        first, last = self._bounds(starts, "start"), self._bounds(ends, "end")
+        if len(first) == len(last) and (first > last).any():
+            row = int(np.argmax(first > last))
+            raise _backwards(self.clock.show(int(first[row])), self.clock.show(int(last[row])), f" {row}")
+        return self._many(first, last, self._which(key, keys))
 
     def _bounds(self, data: Any, what: str) -> Array:
         """Instants of ranges as ticks."""
@@ -134,7 +147,18 @@ class Readable:
             return self._nothing(len(starts))
         answers, full = evaluation.empty_answers(m, len(starts)), np.zeros(len(starts), np.bool_)
         self._run(m, view, packed, starts, ends, keys, answers, full)
-        return self._present(m, answers, full)
+        try:
+            return self._present(m, answers, full)
+        except Overflow as error:
+            raise located(error, lambda row: self._range(int(starts[row]), int(ends[row]), keys)) from None
+
+    def _range(self, start: int, end: int, keys: Array) -> str:
+        """What was asked for, in words."""
+        places = [] if keys is self._everybody or self.keys is None else [list(self.keys)[k] for k in keys.tolist()]
+        named = "" if not places else f" key {places[0]!r}" if len(places) == 1 else f" keys {places!r}"
+        header = self._look()[1][3]
+        first, last = max(start, int(header[START])), min(end, int(header[WATERMARK]))
+        return f"{self.aggregate!r} over [{self.clock.show(first)}, {self.clock.show(last)}){named}"
 
     def range(self, start: Instant, end: Instant, *, key: Any = None, keys: Sequence[Any] | None = None) -> pa.Table:
         """The slots of [start, end) one by one, as a table of start, end and the answer."""
@@ -157,8 +181,8 @@ class Readable:
         watermark."""
         clock = self.clock
         header = self._look()[1][3]
-        a = max(clock.bound("start", start), int(header[START]))
-        b = min(clock.bound("end", end), int(header[WATERMARK]))
+        a, b = self._from_to(start, end)
+        a, b = max(a, int(header[START])), min(b, int(header[WATERMARK]))
         cut = groups.edges(clock, a, b, every, zone, origin)
         values = self._many(np.ascontiguousarray(cut[:-1]), np.ascontiguousarray(cut[1:]), self._which(key, keys))
         return pa.table(
@@ -169,7 +193,7 @@ class Readable:
         """The answers over [start, end), of each key by itself."""
         if self.keys is None:
             raise InvalidArgument("this wheel has no keys; make one with keys=True")
-        a, b = self.clock.bound("start", start), self.clock.bound("end", end)
+        a, b = self._from_to(start, end)
         m, view, packed = self._look()
         names = self.keys.to_arrow()
         if m is None or len(names) == 0:
@@ -177,13 +201,23 @@ class Readable:
         n = len(names)
         answers, full = evaluation.empty_answers(m, n), np.zeros(n, np.bool_)
         self._run_keys(m, view, a, b, answers, full)
-        return pa.table({"key": names, self.aggregate.output_name: self._present(m, answers, full)})
+        try:
+            values = self._present(m, answers, full)
+        except Overflow as error:
+            raise located(error, lambda row: self._range(a, b, np.array([row]))) from None
+        return pa.table({"key": names, self.aggregate.output_name: values})
 
     def explain(self, start: Instant, end: Instant) -> Explanation:
         """The plan for a range, what it costs in ⊕, and what the others would."""
         m, view, _ = self._look()
-        a, b = self.clock.bound("start", start), self.clock.bound("end", end)
+        a, b = self._from_to(start, end)
         return explain(self.clock, self.levels, view[3], view[4], self._options, a, b)
+
+    def _from_to(self, start: Instant, end: Instant) -> tuple[int, int]:
+        a, b = self.clock.bound("start", start), self.clock.bound("end", end)
+        if a > b:
+            raise _backwards(start, end)
+        return a, b
 
     # ------------------------------------------------------------------ running plans
 
@@ -280,6 +314,10 @@ class Readable:
 
 
 _PLAIN = (pa.int64(), pa.float64(), pa.uint64(), pa.bool_())
+
+
+def _backwards(start: Any, end: Any, which: str = "") -> InvalidArgument:
+    return InvalidArgument(f"range{which} ends before it starts: start is {start} and end is {end}; swap them")
 
 
 def _slots(view: View) -> tuple[Any, ...]:

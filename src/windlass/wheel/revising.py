@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from windlass.wheel.wheel import Wheel
 
 
+Array = np.ndarray[Any, Any]
+
+
 def can_revise(w: Wheel, slots: Any) -> bool:
     """Whether all of these slots are stored, or will be: none lies before the start or in a time that was left out."""
     gaps = w._slots.gaps[: int(w._slots.header[GAPS])]
@@ -83,13 +86,22 @@ def _correct(w: Wheel, cells: Cells) -> None:
     for l, level in enumerate(w.levels):
         if l > 0:
             numbers = numbers // (level.ticks // w.levels[l - 1].ticks)
-            changed = np.unique(np.column_stack([numbers, cells.keys])[numbers < slots.get(l, NEXT)], axis=0)
-            roll_up(slots.state(), l, changed)
+            complete = numbers < slots.get(l, NEXT)
+            roll_up(slots.state(), l, _distinct(numbers[complete], cells.keys[complete]))
         totals = evaluation.kernel(m, lambda: _total_again_kernel(m), "wheel total again")
         begin = slots.get(l, BASE)
         if l + 1 < len(w.levels):
             begin = max(begin, slots.get(l, NEXT) // level.rotation * level.rotation)
         totals(slots.state(), l, begin, np.unique(cells.keys))
+
+
+def _distinct(numbers: Array, keys: Array) -> Array:
+    """Pairs of a slot and a key, each once."""
+    order = np.lexsort((keys, numbers))
+    pairs = np.column_stack([numbers, keys])[order]
+    is_first = np.ones(len(pairs), np.bool_)
+    is_first[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    return np.asarray(pairs[is_first])
 
 
 def _roll_up_again_kernel(m: Monoid) -> Function:

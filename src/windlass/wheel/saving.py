@@ -14,8 +14,8 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.errors import CorruptSnapshot, InvalidArgument
 from windlass.wheel import settings
-from windlass.wheel.contents import Cells, Contents, assemble, contents, rolled_up
-from windlass.wheel.files import Directory, Form, partials_from_arrow, partials_to_arrow
+from windlass.wheel.contents import Cells, Contents, assemble, contents, fitting, rolled_up
+from windlass.wheel.files import Directory, Form, names_of, partials_from_arrow, partials_to_arrow
 from windlass.wheel.slots import NEXT
 
 if TYPE_CHECKING:
@@ -31,13 +31,23 @@ def save(w: Wheel, path: str | os.PathLike[str], form: Form) -> int:
             "a wheel that has seen no event and was given no dtype cannot be saved: its types are unknown"
         )
     w._flush()
-    directory = Directory(path)
-    known, commits = w._saved.get(str(Path(path).resolve())), directory.commits
-    if commits and (known is None or known[0] != commits[-1]):
+    try:
+        return _commit(w, path, form)
+    except BaseException as error:
+        w.undone(error)  # what was written under a number is replaced by the next save, which takes the same one
+        raise
+
+
+def _commit(w: Wheel, path: str | os.PathLike[str], form: Form) -> int:
+    directory, name = Directory(path), str(Path(path).resolve())
+    known, commits = w._saved.get(name), directory.commits
+    ours = [w._saving.get(name), None if known is None else known[0]]  # a save that was interrupted may be there or not
+    if commits and commits[-1] not in ours:
         raise InvalidArgument(
             f"{path} holds another wheel, or a later state of this one; save to a directory of its own"
         )
-    number = commits[-1] + 1 if commits else 0
+    number = w._saving.get(name, commits[-1] + 1 if commits else 0)
+    w._saving[name] = number
     if not commits:
         Path(path).mkdir(parents=True, exist_ok=True)
         settings.write(Path(path), w)
@@ -60,7 +70,8 @@ def save(w: Wheel, path: str | os.PathLike[str], form: Form) -> int:
         keys=None if c.keys is None else list(c.keys),
         late=w.late,
     )
-    w._saved[str(Path(path).resolve())] = number, tuple(w._slots.get(l, NEXT) for l in range(len(w.levels)))
+    w._saved[name] = number, tuple(w._slots.get(l, NEXT) for l in range(len(w.levels)))
+    del w._saving[name]
     return number
 
 
@@ -90,7 +101,7 @@ def restore(path: str | os.PathLike[str], aggregate: Aggregate, memory_map: bool
 
 def _derived(w: Wheel, c: Contents) -> Contents:
     """The same, of which slots of the lowest level were corrected: what is rolled up is derived from these again."""
-    cells = c.levels[0]
+    (cells,) = fitting(w, c.levels[:1])
     levels, totals = rolled_up(w, cells, c.start, c.watermark)
     gaps = tuple((a, b) for a, b in c.gaps if not ((cells.slots >= a) & (cells.slots < b)).any())
     first = min(c.first, int(cells.slots.min())) if len(cells.slots) else c.first
@@ -108,4 +119,5 @@ def _table(m: Monoid, cells: Cells, keyed: bool, version: int) -> pa.Table:
 def _cells(m: Monoid, table: pa.Table, keyed: bool) -> Cells:
     slots = table["slot"].to_numpy()
     keys = table["key"].to_numpy() if keyed else np.zeros(len(slots), np.int64)
-    return Cells(slots, keys, partials_from_arrow(m, table))
+    is_wide = m.wide is not None and set(names_of(m.wide)) <= set(table.column_names)
+    return Cells(slots, keys, partials_from_arrow(m.wide if m.wide is not None and is_wide else m, table))

@@ -15,6 +15,7 @@ import numpy as np
 from windlass.aggregates import evaluation
 from windlass.aggregates.evaluation import Function, answer
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import widened
 from windlass.kernels import accessors
 from windlass.wheel.slots import WATERMARK, WIDTH, identities, is_set
 from windlass.wheel.writer import head_row
@@ -70,6 +71,10 @@ class Session:
     def reach(self, position: int) -> None:
         """All keys are followed to a tick; one that is new begins there."""
         self.position = position
+
+    def widen(self, m: Monoid) -> None:
+        """The partials of open sessions get the field that the wide form has more."""
+        self.keys = [(book, widened(m, unfinished)) for book, unfinished in self.keys]
 
     def advance(self, m: Monoid, state: Any, key: int, to: int, quiet: bool) -> tuple[Array, Any] | None:
         """Follow the sessions of a key to a tick; bounds and answers of those that are complete."""

@@ -62,7 +62,7 @@ class Settings:
 
 
 def describe(w: Wheel) -> dict[str, Any]:
-    m = w._bound
+    m = w._plain
     schema = pa.schema([pa.field(str(i), t.arrow) for i, t in enumerate(m.inputs)])
     return {
         "aggregate": _identity(w.aggregate),

@@ -23,11 +23,13 @@ from windlass.aggregates.input import types_of
 from windlass.aggregates.values import scalar
 from windlass.durations import INT64_MIN, Duration
 from windlass.errors import InvalidArgument, UnsupportedAggregate
+from windlass.exclusive import exclusive, reading
 from windlass.wheel.due import Due
 from windlass.wheel.engine import Engine
 from windlass.wheel.hierarchy import Level, Retention, levels_of
 from windlass.wheel.keys import Keys
 from windlass.wheel.plans import INVERTIBLE
+from windlass.wheel.reading import Readable
 from windlass.wheel.sessions import Session
 from windlass.wheel.ticks import Clock, Instant
 from windlass.wheel.windows import Window
@@ -36,6 +38,7 @@ from windlass.windows.parameters import number
 from windlass.windows.window import Periodic
 
 if TYPE_CHECKING:
+    from windlass.wheel.contents import Cells, Contents
     from windlass.wheel.files import Form
     from windlass.wheel.readers import Reader, SharedReader
     from windlass.wheel.settings import Settings
@@ -47,6 +50,7 @@ Array = np.ndarray[Any, Any]
 WRITE_AHEAD = 64
 SIMD_THRESHOLD = 512  # ⊕: below that, scanning one level beats a combined plan
 _BUFFER = 4096  # single events that wait to be inserted together
+_MOST_PAIRS = 10**9  # of a window: as many as its slides fit into its range
 
 
 class Wheel(Engine):
@@ -109,6 +113,7 @@ class Wheel(Engine):
         self._saved: dict[
             str, tuple[int, tuple[int, ...]]
         ] = {}  # by path: the last commit, and the slots that are in it
+        self._saving: dict[str, int] = {}  # by path: the number of a commit that was begun and did not end
         self._publisher = None
         self._set_up(hints, simd_threshold, False)
         self._published = (None, self._unbound_view(), ())
@@ -118,6 +123,7 @@ class Wheel(Engine):
 
     # ------------------------------------------------------------------ writing
 
+    @exclusive
     def insert(self, value: Any, t: Instant, key: Any = None) -> bool:
         """Insert one event; False if it is late, and then it is not in. For an aggregate of several columns, `value`
         is a tuple."""
@@ -127,15 +133,16 @@ class Wheel(Engine):
             return False
         m = self._monoid
         if m is None or len(m.inputs) != 1:
-            return len(self.insert_many(self._as_columns(value), [time], None if key is None else [key])) == 0
+            return len(self._insert_many(self._as_columns(value), [time], None if key is None else [key])) == 0
         if (key is None) != (self.keys is None):
             self._check_keys(key)
-        if self.keys is not None and type(key) is not self.keys.kind:
-            self._flush()  # the types of keys are fixed by the first of them
+        item = scalar(value, m.inputs[0])
+        # A key that is new is refused here or never: the buffer holds only what can be inserted.
+        if self.keys is not None and (type(key) is not self.keys.kind or key not in self.keys.places):
+            self._flush()
             _, new = self.keys.encode([key], 1)
             self._add_keys(new)
         values, times, keys = self._buffer
-        item = scalar(value, m.inputs[0])
         values.append(item)
         times.append(time)
         if self.keys is not None:
@@ -144,12 +151,17 @@ class Wheel(Engine):
             self._flush()
         return True
 
+    @exclusive
     def insert_many(self, values: Any, times: Any, keys: Any = None) -> Array:
         """Insert events, in any order; the positions of those that are late, which are not in."""
+        return self._insert_many(values, times, keys)
+
+    def _insert_many(self, values: Any, times: Any, keys: Any) -> Array:
         self._flush()
         events = self._read(values, times, keys)
         return self._ingest(*events, every=0, delay=0)
 
+    @exclusive
     def ingest(self, values: Any, times: Any, keys: Any = None, *, every: int = 100, delay: Duration = 0) -> Due:
         """Insert events and advance on the way: after every so many, to the latest time seen less `delay`.
 
@@ -161,9 +173,10 @@ class Wheel(Engine):
         self._flush()
         events = self._read(values, times, keys)
         late = self._ingest(*events, every=every, delay=lag)
-        self._sync()
+        self._complete(self._watermark)
         return self._hand_out(late)
 
+    @exclusive
     def advance_to(self, t: Instant) -> Due:
         """No event before `t` will come any more: everything up to there is complete. Gives the windows that are, too.
 
@@ -175,10 +188,10 @@ class Wheel(Engine):
             if self._monoid is None:
                 self._move_unbound(to)
             else:
-                self._advance(to)
-                self._sync()
+                self._complete(to)
         return self._hand_out(np.zeros(0, np.int64))
 
+    @exclusive
     def window(
         self, range: Duration, slide: Duration | None = None, *, offset: Duration = 0, label: str | None = None
     ) -> str:
@@ -193,15 +206,25 @@ class Wheel(Engine):
             raise InvalidArgument(
                 f"the slide {slide!r} is longer than the range {range!r}: events in between would be lost"
             )
+        if length // step > _MOST_PAIRS:
+            raise InvalidArgument(
+                f"range {range!r} holds {length // step:,} slides of {slide!r}, and a window keeps a partial for each: "
+                f"at most {_MOST_PAIRS:,} are possible; make the slide longer"
+            )
         phase = 0 if offset == 0 else self.clock.length("offset", offset) % step
         name = label or f"{self.clock.span(length)}/{self.clock.span(step)}"
         self._check_label(name)
         window = Window(name, Periodic(phase, step, length, 1), self.aggregate, bool(self._options[INVERTIBLE]))
         self._flush()
+        try:
+            self._start_window(window)
+        except BaseException as error:
+            self.undone(error)  # it is not registered yet
+            raise
         self._windows.append(window)
-        self._start_window(window)
         return name
 
+    @exclusive
     def session(self, gap: Duration, *, label: str | None = None) -> str:
         """Have sessions answered: events at most `gap` apart, in whole ticks. Those that begin from now on come out."""
         ticks = self.clock.length("gap", gap)
@@ -213,6 +236,7 @@ class Wheel(Engine):
         self._windows.append(session)
         return name
 
+    @reading
     def explain_windows(self) -> str:
         """What periodic windows share, how each one is evaluated, and what else it could be, in ⊕."""
         from windlass.wheel.sharing import explained
@@ -222,12 +246,22 @@ class Wheel(Engine):
 
     # ------------------------------------------------------------------ looks
 
+    # To ask the wheel itself takes turns with writing to it. A reader of its own does not.
+    query = reading(Readable.query)
+    query_many = reading(Readable.query_many)
+    landmark = reading(Readable.landmark)
+    interval = reading(Readable.interval)
+    group_by = reading(Readable.group_by)
+    by_key = reading(Readable.by_key)
+    explain = reading(Readable.explain)
+
     def reader(self) -> Reader:
         """For another thread: asks this wheel while it is written to. Each thread needs one of its own."""
         from windlass.wheel.readers import Reader
 
         return Reader(self)
 
+    @exclusive
     def share(self, path: str | os.PathLike[str]) -> None:
         """Let other processes ask this wheel: `Wheel.attach(path, aggregate)`. From now on its slots lie in files
         under `path`."""
@@ -240,8 +274,12 @@ class Wheel(Engine):
             raise InvalidArgument(
                 "a wheel that has seen no event and was given no dtype cannot be shared: its types are unknown"
             )
-        publisher = Publisher(Path(path))
-        settings.write(Path(path), self)
+        try:
+            publisher = Publisher(Path(path), self._monoid)
+            settings.write(Path(path), self)
+        except BaseException as error:
+            self.undone(error)
+            raise
         self._slots.move(publisher)
         self._publisher = publisher
         self._publish()
@@ -253,12 +291,34 @@ class Wheel(Engine):
 
         return SharedReader(path, aggregate)
 
+    @exclusive
     def merge(self, other: Wheel) -> Wheel:
         """The wheel over the events of both, which must be of disjoint parts of a stream. Both stay as they are."""
         from windlass.wheel.merge import merge
 
         return merge(self, other)
 
+    @exclusive
+    def _contents(self) -> Contents:
+        """Everything in it, for a wheel that it is merged with."""
+        from windlass.wheel.contents import contents
+
+        self._flush()
+        try:
+            return contents(self)
+        except BaseException as error:
+            self.undone(error)
+            raise
+
+    @exclusive
+    def _revise(self, cells: Cells, keys: list[Any], upto: int) -> None:
+        """Take slots that are new or corrected, and be complete up to a tick: what a history does to its wheels."""
+        from windlass.wheel.revising import revise
+
+        self._add_keys(keys)
+        revise(self, cells, upto)
+
+    @exclusive
     def save(self, path: str | os.PathLike[str], form: Form = "parquet") -> int:
         """Save under a directory what is new since the last time; atomic. Windows are not saved."""
         from windlass.wheel.saving import save
@@ -292,6 +352,7 @@ class Wheel(Engine):
         keys = f", {len(self.keys)} keys" if self.keys is not None else ""
         return f"<Wheel {self.aggregate!r}: {show(self._start)} to {show(self._watermark)}, {names}{keys}; {self.mode}>"
 
+    @reading
     def check_invariants(self) -> None:
         """Assert what the files say of their state; for tests."""
         from windlass.wheel.checking import check_invariants

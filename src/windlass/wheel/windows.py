@@ -30,6 +30,7 @@ from windlass.aggregates import evaluation
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import Function, answer
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.overflow import widened
 from windlass.kernels import accessors, state_accessors
 from windlass.slicing.cuts import pair
 from windlass.stores.rounds import wrap
@@ -182,6 +183,12 @@ class Window:
         """Once it is known whether partials can be subtracted."""
         self.kind = technique_for(self.length, self.step, subtracts)
         self.keys.clear()
+
+    def widen(self, m: Monoid) -> None:
+        """The partials of what is kept get the field that the wide form has more."""
+        for k, (store, tags, book, unfinished) in enumerate(self.keys):
+            store._widen()
+            self.keys[k] = store, tags, book, widened(m, unfinished)
 
     def start(self, position: int, covered: int) -> None:
         """Follow events from a tick on; windows that begin before `covered` do not come out."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from windlass.windows.window import FOREVER, Array
 
+TWIN = 5
+
 
 def later(ts: Any, duration: Any) -> Any:
     """ts + duration, which is positive; FOREVER if that is past the end of time."""
@@ -24,6 +26,7 @@ def emit(found: Any, n: Any, key: Any, first: Any, stop: Any, start: Any, end: A
     return n + 1
 
 
-def room(windows: int) -> Array:
-    """Where a kernel writes down at most that many windows."""
-    return np.empty((5, windows), np.int64)
+def room(windows: int, twins: bool = False) -> Array:
+    """Where a kernel writes down at most that many windows; with `twins`, it says in row TWIN how many windows had
+    begun with the same event before."""
+    return np.empty((6 if twins else 5, windows), np.int64)

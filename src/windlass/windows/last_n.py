@@ -37,14 +37,14 @@ class LastN(Window):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", number("the n of LastN", self.n))
-        object.__setattr__(self, "every", extent("the every of LastN", self.every))
+        object.__setattr__(self, "every", extent("`every` of LastN", self.every))
 
     @property
     def looks_back(self) -> bool:
         return True  # at an edge that a late event makes one
 
     def bind(self, unit: str | None) -> LastEvents:
-        return LastEvents(self.n, in_unit(f"the every of {self}", self.every, unit))
+        return LastEvents(self.n, in_unit(f"`every` of {self}", self.every, unit))
 
 
 # The context of a key: the position after its last event; whether there was one; the position of the first one; whether

@@ -30,9 +30,14 @@ class OneOpen(Discretizer):
 
 
 class ManyOpen(Discretizer):
-    """Any number of open windows a key, each a row (key, position of its first event, start) of the carry."""
+    """Any number of open windows a key, each a row (key, position of its first event, start) of the carry. Where
+    several may begin with one event, the row also has how many of them had begun before (the twin)."""
 
     carried = 2
+
+    def open_windows(self, context: Array, carry: Array) -> tuple[Array, Array, Array]:
+        twin = carry[:, 3] if self.carried > 2 else np.zeros(len(carry), np.int64)
+        return carry[:, 0], carry[:, 1], twin
 
     def open_from(self, context: Array, carry: Array) -> Array:
         oldest = np.full(len(context), FOREVER)
@@ -45,7 +50,8 @@ def take_up(carry: Any, c: Any, key: Any, queue: Any, base: Any) -> Any:
     the tail."""
     tail = base
     while c < len(carry) and carry[c, 0] == key:
-        tail = begin(queue, tail, key, carry[c, 1], carry[c, 2])
+        _move(carry, c, queue, tail)
+        tail += 1
         c += 1
     return c, tail
 
@@ -61,6 +67,11 @@ def begin(queue: Any, tail: Any, key: Any, first: Any, start: Any) -> Any:
 def put_down(queue: Any, base: Any, head: Any, tail: Any) -> Any:
     """Leave no room in front of the rows that are still open. Returns where the next key's queue begins."""
     for i in range(head, tail):
-        begin(queue, base, queue[i, 0], queue[i, 1], queue[i, 2])
+        _move(queue, i, queue, base)
         base += 1
     return base
+
+
+def _move(rows: Any, i: Any, to: Any, j: Any) -> Any:
+    for field in range(to.shape[1]):
+        to[j, field] = rows[i, field]

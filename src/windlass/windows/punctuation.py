@@ -29,6 +29,7 @@ class Punctuation(Window):
     """`Punctuation("is_closing")`, `Punctuation(pc.field("kind") == "flush")`."""
 
     context: ClassVar[Context] = "FCF"
+    has_ordinals: ClassVar[bool] = True
 
     predicate: Predicate
 

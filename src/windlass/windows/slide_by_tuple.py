@@ -39,7 +39,7 @@ class SlideByTuple(Window):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", extent("the size of SlideByTuple", self.size))
-        object.__setattr__(self, "every", number("the every of SlideByTuple", self.every))
+        object.__setattr__(self, "every", number("`every` of SlideByTuple", self.every))
 
     @property
     def looks_back(self) -> bool:

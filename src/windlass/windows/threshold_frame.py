@@ -31,6 +31,7 @@ class ThresholdFrame(Window):
     """`ThresholdFrame(pc.field("speed") > 120, min_size=10)`."""
 
     context: ClassVar[Context] = "FCF"
+    has_ordinals: ClassVar[bool] = True
 
     predicate: Predicate
     min_size: int = 1
@@ -53,38 +54,25 @@ class Frames(OneOpen):
     def joining(self, since: int) -> Frames:
         return Frames(self.min_size, since)
 
-    def correctable_from(
-        self,
-        columns: tuple[Array, ...],
-        seen: Array,
-        ts: Array,
-        starts: Array,
-        stops: Array,
-        recent: Array,
-        horizon: int,
-    ) -> Array:
-        if self.min_size == 1:
-            return recent
-        first = recent.copy()  # a run that is too short may grow, as long as it ends after the horizon
-        _short_runs()(columns[0] & seen, ts, starts, stops, horizon, first)
-        return first
-
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         (met,) = run.columns
         begins = np.zeros(len(run.ts), np.bool_)
         closings = len(met) - int(np.count_nonzero(met))
         found = room(closings + (len(context) if run.partial else 0))
+        short = room(closings if self.min_size > 1 else 0)
         events = run.keys, run.offsets, run.first, run.ts, met
-        n = _kernel()(self.min_size, self.since, run.partial, events, context, begins, found)
-        return begins, Windows.of(found[:, :n]), carry
+        n, m = _kernel()(self.min_size, self.since, run.partial, events, context, begins, found, short)
+        return begins, Windows.of(found[:, :n], Windows.of(short[:, :m]) if m else None), carry
 
     def describe(self) -> str:
         return f"frames of at least {self.min_size} event{'s' if self.min_size > 1 else ''} that meet the condition"
 
 
-def _find_frames(min_size: Any, since: Any, partial: Any, events: Any, context: Any, begins: Any, found: Any) -> Any:
+def _find_frames(
+    min_size: Any, since: Any, partial: Any, events: Any, context: Any, begins: Any, found: Any, short: Any
+) -> Any:
     keys, offsets, positions, ts, met = events
-    n = r = 0
+    n = m = r = 0
     for key in range(len(context)):
         if r < len(keys) and keys[r] == key:
             stop = context[key, STOP]
@@ -98,6 +86,8 @@ def _find_frames(min_size: Any, since: Any, partial: Any, events: Any, context: 
                 elif not met[i] and context[key, OPEN]:
                     if stop - context[key, FIRST] >= min_size:
                         n = emit(found, n, key, context[key, FIRST], stop, context[key, START], ts[i])
+                    else:
+                        m = emit(short, m, key, context[key, FIRST], stop, context[key, START], ts[i])
                     context[key, OPEN] = 0
                 stop = at + 1
             context[key, STOP], context[key, LAST] = stop, ts[offsets[r + 1] - 1]
@@ -105,24 +95,9 @@ def _find_frames(min_size: Any, since: Any, partial: Any, events: Any, context: 
         if partial and context[key, OPEN] and context[key, STOP] - context[key, FIRST] >= min_size:
             end = later(context[key, LAST], 1)
             n = emit(found, n, key, context[key, FIRST], context[key, STOP], context[key, START], end)
-    return n
-
-
-def _find_begins(met: Any, ts: Any, starts: Any, stops: Any, horizon: Any, first: Any) -> Any:
-    for key in range(len(first)):
-        closing = first[key]
-        while closing < stops[key] and met[closing]:
-            closing += 1
-        if closing < stops[key] and ts[closing] > horizon:
-            while first[key] > starts[key] and met[first[key] - 1]:
-                first[key] -= 1
+    return n, m
 
 
 @cache
 def _kernel() -> Callable[..., Any]:
     return compiled(_find_frames)
-
-
-@cache
-def _short_runs() -> Callable[..., Any]:
-    return compiled(_find_begins)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from windlass.kernels import compiled
-from windlass.windows.edges import emit, later, room
+from windlass.windows.edges import TWIN, emit, later, room
 from windlass.windows.open_windows import ManyOpen, begin, put_down, take_up
 from windlass.windows.parameters import column_names, function
 from windlass.windows.steps import Number, Steps, state_types
@@ -33,6 +33,8 @@ __all__ = ["Deterministic", "NonDeterministic"]
 
 class _UserDefined(Window):
     """A step function, the columns it reads and the state it begins with."""
+
+    has_ordinals: ClassVar[bool] = True
 
     step: Callable[..., Any]
     columns: tuple[str, ...]
@@ -107,6 +109,8 @@ _STOP, _SEEN, _LAST, _KEPT, _EMITTED = range(5)
 class Marked(ManyOpen):
     """Windows between the beginnings and ends that a step function marks."""
 
+    carried = 3
+
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.width = 3 + len(steps.state)
@@ -114,7 +118,7 @@ class Marked(ManyOpen):
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         begins, ends = self.steps.take(run, context, _SEEN, 3)
         most = len(carry) + int(begins.sum())
-        queue, found = np.empty((most, 3), np.int64), room(most)
+        queue, found = np.empty((most, 4), np.int64), room(most, twins=True)
         events = run.keys, run.offsets, run.first, run.ts, begins, ends
         n, left = _marked_kernel()(run.partial, events, context, carry, queue, found)
         return begins > 0, Windows.of(found[:, :n]), queue[:left]
@@ -135,7 +139,7 @@ class Evicting(Discretizer):
 
     def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
         evict, emits = self.steps.take(run, context, _SEEN, 5)
-        found = room(int(np.count_nonzero(emits)) + (len(context) if run.partial else 0))
+        found = room(int(np.count_nonzero(emits)) + (len(context) if run.partial else 0), twins=True)
         events = run.keys, run.offsets, run.first, run.ts, evict, emits
         n = _kept_kernel()(run.partial, events, context, found)
         return np.zeros(len(run.ts), np.bool_), Windows.of(found[:, :n]), carry
@@ -158,15 +162,18 @@ def _find_marked(partial: Any, events: Any, context: Any, carry: Any, queue: Any
             for i in range(offsets[r], offsets[r + 1]):
                 at = positions[r] + i - offsets[r]
                 for _ in range(min(ends[i], tail - head)):
+                    found[TWIN, n] = queue[head, 3]
                     n = emit(found, n, key, queue[head, 1], stop, queue[head, 2], ts[i])
                     head += 1
-                for _ in range(begins[i]):
+                for twin in range(begins[i]):
+                    queue[tail, 3] = twin
                     tail = begin(queue, tail, key, at, ts[i])
                 stop = at + 1
             context[key, _STOP], context[key, _SEEN], context[key, _LAST] = stop, 1, ts[offsets[r + 1] - 1]
             r += 1
         if partial:
             for w in range(head, tail):
+                found[TWIN, n] = queue[w, 3]
                 n = emit(found, n, key, queue[w, 1], context[key, _STOP], queue[w, 2], later(context[key, _LAST], 1))
         base = put_down(queue, base, head, tail)
     return n, base
@@ -183,6 +190,7 @@ def _find_kept(partial: Any, events: Any, context: Any, found: Any) -> Any:
                 kept = max(kept + 1 - evict[i], 0)
                 emitted = 0
                 if emits[i] and kept > 0:
+                    found[TWIN, n] = 0
                     n = emit(found, n, key, stop - kept, stop, UNKNOWN, later(ts[i], 1))
                     emitted = 1
             context[key, _STOP], context[key, _SEEN], context[key, _LAST] = stop, 1, ts[offsets[r + 1] - 1]
@@ -190,6 +198,7 @@ def _find_kept(partial: Any, events: Any, context: Any, found: Any) -> Any:
             r += 1
         if partial and context[key, _KEPT] > 0 and not context[key, _EMITTED]:
             stop = context[key, _STOP]
+            found[TWIN, n] = 1  # it comes after one that came out with the same event
             n = emit(found, n, key, stop - context[key, _KEPT], stop, UNKNOWN, later(context[key, _LAST], 1))
     return n
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from windlass.errors import WrongType
+
 if TYPE_CHECKING:
     from windlass.windows.predicate import Predicate
 
@@ -45,6 +47,7 @@ class Window(ABC):
     is_session: ClassVar[bool] = False  # context aware, yet events never force a slice to be split (Scotty 5.1)
     measure: str = "time"  # "time", "count" or the name of a column that does not decrease
     predicate: Predicate | None = None  # the condition on events that it depends on
+    has_ordinals: ClassVar[bool] = False  # windows of a key may have the same bounds, so an ordinal tells them apart
 
     @property
     def looks_back(self) -> bool:
@@ -54,6 +57,25 @@ class Window(ABC):
     @abstractmethod
     def bind(self, unit: str | None) -> Bound:
         """What to run on a stream whose time is counted in `unit` ("s", "ms", "us", "ns"; None: plain integers)."""
+
+    def refuse_plain(self) -> None:
+        """Refuse positive integers as lengths, because times are timestamps: they do not say what they count."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        lengths = {f.name for f in fields(self) if f.type == "Duration"}  # type: ignore[arg-type]
+        plain = {name: n for name, n in given.items() if name in lengths and type(n) is int and n > 0}
+        if self.measure != "time" or not plain:
+            return
+        shown = []
+        for field in fields(self):  # type: ignore[arg-type]
+            name = field.name
+            if repr(given[name]) != repr(field.default):
+                text = repr(f"{plain[name]}s" if name in plain else given[name])
+                shown.append(f"{name}={text}" if field.kw_only else text)
+        name, n = next(iter(plain.items()))
+        raise WrongType(
+            f"the {name} of {self!r} is the plain integer {n}, but times are timestamps: for seconds write "
+            f"{type(self).__name__}({', '.join(shown)}), or give a timedelta; microseconds are '{n}us'"
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -77,21 +99,6 @@ class Bound(ABC):
 
     # Windows of a key close in the order of their end, of their first event, or of their last event.
     closes_by: ClassVar[Literal["begin", "end", "last"]] = "end"
-
-    def correctable_from(
-        self,
-        columns: tuple[Array, ...],
-        seen: Array,
-        ts: Array,
-        starts: Array,
-        stops: Array,
-        recent: Array,
-        horizon: int,
-    ) -> Array:
-        """For each key, the first event that late ones are accepted after though none of its windows begins with it: so
-        far, only a window that does not count. The events of key k are the rows starts[k]:stops[k], of which the first
-        that is not before the horizon is recent[k]; `columns` is what a run would have."""
-        return recent
 
     def joining(self, since: int) -> Bound:
         """The same for a query that is added to a running stream, and sees no event up to `since`. A window that may
@@ -181,12 +188,14 @@ class Windows:
     high: Array
     start: Array  # bounds in event time; `start` and `low` may be UNKNOWN
     end: Array
+    twin: Array | None = None  # how many windows had begun with the same event before; None: at most one does
+    failed: Windows | None = None  # over, too, and only now known not to count
 
     @classmethod
-    def of(cls, found: Array) -> Windows:
-        """From the rows key, first, stop, start, end of a matrix, as the kernels write them."""
-        key, first, stop, start, end = found
-        return cls(key, first, stop, start, end, start, end)
+    def of(cls, found: Array, failed: Windows | None = None) -> Windows:
+        """From the rows key, first, stop, start, end (and twin) of a matrix, as the kernels write them."""
+        key, first, stop, start, end, *twin = found
+        return cls(key, first, stop, start, end, start, end, twin[0] if twin else None, failed)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -213,6 +222,13 @@ class Discretizer(Bound):
     def open_from(self, context: Array, carry: Array) -> Array:
         """For each key, the position of the first event of its first window that has begun and is not complete; FOREVER
         if there is none."""
+
+    def open_windows(self, context: Array, carry: Array) -> tuple[Array, Array, Array]:
+        """Of all windows that have begun and are not complete: the key, the position of the first event, the twin.
+        Only types whose windows close in the order of their first events are asked."""
+        first = self.open_from(context, carry)
+        key = np.flatnonzero(first != FOREVER)
+        return key, first[key], np.zeros(len(key), np.int64)
 
     def needed_from(self, context: Array, carry: Array) -> Array:
         """For each key, the position of the first event so far that a window yet to complete may hold; if there is

@@ -17,7 +17,9 @@ import numpy as np
 from windlass import durations
 from windlass.aggregates import evaluation
 from windlass.aggregates.monoid import Columns, Monoid
+from windlass.aggregates.overflow import LIMIT
 from windlass.errors import InvalidArgument
+from windlass.exclusive import exclusive
 from windlass.stores.bound import SMALLEST, Bound, count_of
 from windlass.stores.fiba import invariants, nodes
 from windlass.stores.fiba.changing import (
@@ -53,7 +55,9 @@ class Memory(Bound):
     _kernels: dict[Any, Function]
     _quick: dict[Any, Function]  # those that have run before, see `changing.quick`
     _scratch: list[Any]  # of streams
-    _is_settled: bool  # nodes that an eviction marked are repaired when the tree is asked
+    _is_settled: bool = True  # nodes that an eviction marked are repaired when the tree is asked
+
+    _partials = ("_ring", "_running", "_aggregates")
 
     def __len__(self) -> int:
         return self._head.item(SIZE) if self._monoid is not None else 0
@@ -80,6 +84,21 @@ class Memory(Bound):
             return 0
         arrays = (*self._ring, *self._aggregates, self._nodes, self._free, self._head)
         return sum(array.nbytes for array in arrays)
+
+    def _watch(self, size: int, events: int, most: int | None = None) -> None:
+        """Events of one time are combined, so `_size` is that of all since the window was last empty."""
+        self._size = size * events + (self._size if self._head.item(SIZE) else 0)
+        if self._size >= LIMIT:
+            self._widen()
+
+    def may_overflow(self, size: int) -> bool:
+        """Whether a sum might not fit its type once values of this size, all together, have come."""
+        m = self._monoid
+        return m is not None and (m.may_not_fit or (m.wide is not None and self._size + size >= LIMIT))
+
+    def _widen(self) -> None:
+        super()._widen()
+        self._kernels, self._quick, self._scratch = {}, {}, []
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
@@ -164,8 +183,8 @@ class Memory(Bound):
     def _settle(self) -> None:
         """Repair what evictions have left."""
         if not self._is_settled:
-            self._is_settled = True
             self._repair(0, machine_code(settle_step)(self._tree, self._room(0)))
+            self._is_settled = True
 
     def _repair(self, n: int, count: int) -> None:
         """Repair the nodes that are noted in the arena of a change of n events."""
@@ -203,6 +222,7 @@ class Memory(Bound):
     def check_structure(self) -> None:
         assert len(self) == self.live_slots(), "size"
 
+    @exclusive
     def check_invariants(self) -> None:
         """Assert the numbered invariants of the package's card. Costs O(n); for tests."""
         if self._monoid is not None:

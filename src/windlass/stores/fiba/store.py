@@ -11,6 +11,7 @@ from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.evaluation import Answers, Events
 from windlass.errors import InvalidArgument
+from windlass.exclusive import exclusive, reading
 from windlass.stores.bound import SMALLEST, count_of
 from windlass.stores.fiba import nodes
 from windlass.stores.fiba.changing import (
@@ -31,8 +32,7 @@ from windlass.stores.fiba.changing import (
 from windlass.stores.fiba.memory import Memory, arity_of
 from windlass.stores.fiba.nodes import SIZE
 from windlass.stores.fiba.streaming import stream_through
-from windlass.stores.fiba.times import GREATEST, LEAST, Times, time_of, times_of
-from windlass.stores.journal import Journal
+from windlass.stores.fiba.times import GREATEST, LEAST, Times, are_timestamps, time_of, times_of
 from windlass.stores.layout import Integers
 
 DEFAULT_ARITY = 16
@@ -65,24 +65,33 @@ class BTree(Memory):
 
     # ------------------------------------------------------------------ one event at a time
 
+    @exclusive
     def insert(self, time: Any, *values: Any) -> None:
         """Insert an event. If there is one of that time, the two are combined, the older arrival first."""
         t = time_of(time)
         with self._all_or_nothing():
             self._insert(np.array([t]), self._event(values), _AS_THEY_ARE)
 
+    @exclusive
     def evict(self, time: Any) -> bool:
         """Remove the event of a time, wherever it is; False if there is none."""
-        self._usable()
         t = time_of(time)
         if len(self) == 0:
             return False
         with self._all_or_nothing():
             return bool(self._change(evict_step, t, 0))
 
+    @exclusive
     def query(self, start: Any = None, end: Any = None) -> Any:
         """The answer over the window; or over the times from `start` on and before `end`. None if there is none."""
-        self._usable()
+        try:
+            return self._query(start, end)
+        except BaseException as error:
+            if self._is_settled:  # so only this is what it may have been interrupted in
+                self.undone(error)
+            raise
+
+    def _query(self, start: Any, end: Any) -> Any:
         first = LEAST if start is None else time_of(start)
         last = GREATEST if end is None else time_of(end) - 1
         if len(self) == 0 or first > last or (end is not None and last < LEAST):
@@ -94,7 +103,7 @@ class BTree(Memory):
 
     def _answer_between(self, first: int, last: int, answers: Answers, row: int) -> bool:
         """Answer over the times from first to last; False if there are none."""
-        oldest, youngest = self.oldest(), self.youngest()
+        oldest, youngest = self._oldest(), self._youngest()
         assert oldest is not None and youngest is not None
         self._settle()
         if first > youngest or last < oldest:
@@ -114,19 +123,28 @@ class BTree(Memory):
         """Answer over the times from first on, of which there are some."""
         self._answer_between(first, GREATEST, answers, row)
 
+    @reading
     def oldest(self) -> int | None:
         """The oldest time; None if there is none."""
+        return self._oldest()
+
+    @reading
+    def youngest(self) -> int | None:
+        """The youngest time; None if there is none."""
+        return self._youngest()
+
+    def _oldest(self) -> int | None:
         if len(self) == 0:
             return None
         return int(self._nodes[self._head[nodes.LEFT] + nodes.TIMES])
 
-    def youngest(self) -> int | None:
-        """The youngest time; None if there is none."""
+    def _youngest(self) -> int | None:
         if len(self) == 0:
             return None
         finger = self._head[nodes.RIGHT]
         return int(self._nodes[finger + nodes.TIMES + self._nodes[finger + nodes.ENTRIES] - 1])
 
+    @reading
     def __contains__(self, time: Any) -> bool:
         if len(self) == 0:
             return False
@@ -136,33 +154,40 @@ class BTree(Memory):
         """The times, oldest first."""
         return iter(self.times().tolist())
 
+    @reading
     def times(self) -> Times:
         """The times, oldest first."""
         return self._live()[0]
 
     # ------------------------------------------------------------------ bulk
 
+    @exclusive
     def bulk_insert(self, times: Any, values: Any) -> None:
         """Insert many events, in any order: sorted once, in one pass over the tree, each node repaired once."""
         ts = times_of(times)
-        if self._stopped:
-            self._usable()
-        if self._is_compiled():  # by itself: small batches would spend more time on contexts than on events
-            self._bulk_insert(ts, values)
-        else:
+        if not self._is_compiled():
             with self._all_or_nothing(bulk=True):
-                self._bulk_insert(ts, values)
+                events, _ = self._read(values)
+                _check_lengths(ts, events)
+                if len(ts):
+                    self._insert(ts, events, _AS_THEY_ARE)
+            return
+        try:
+            events, _ = self._read(values)
+            _check_lengths(ts, events)
+        except BaseException as error:
+            self.undone(error)
+            raise
+        try:  # by itself: small batches would spend more time on contexts than on events
+            if len(ts):
+                self._insert(ts, events, _AS_THEY_ARE)
+        except BaseException as error:
+            self.unfinished(error)
+            raise
 
-    def _bulk_insert(self, ts: Times, values: Any) -> None:
-        events, _ = self._read(values)
-        _check_lengths(ts, events)
-        if len(ts):
-            self._insert(ts, events, _AS_THEY_ARE)
-
+    @exclusive
     def bulk_evict(self, up_to: Any) -> int:
         """Remove every event before a time; returns how many there were."""
-        if self._stopped:
-            self._usable()
         t = time_of(up_to)
         size = len(self)
         if size == 0 or t == LEAST:
@@ -179,38 +204,53 @@ class BTree(Memory):
         with self._all_or_nothing():
             return self._evict_through(t - 1)
 
-    def _is_compiled(self) -> bool:
-        """Bound and compiled: then there is nothing that could be taken back."""
-        return self._monoid is not None and self._monoid.is_compiled
-
+    @exclusive
     def stream(
         self, times: Any, values: Any, window: int | None = None, *, span: Any = None, last: Sequence[Any] = ()
     ) -> Any:
         """Run events through the window in the order given and return every answer, one an event.
 
-        `window`: the window holds that many distinct times; where there are more, the oldest goes. `span`: it holds
-        the times after the youngest minus the span, and events that come later than that do not count. `last`: spans of
-        parts of the window that end with its youngest time; then the answers are a tuple, the window's first and one
-        for each part. NumPy values (and lists) give NumPy answers, Arrow values give Arrow.
+        `window`: the window holds that many distinct times; a new one takes the place of the oldest, even if it is
+        earlier than that. `span`: it holds the times after the youngest minus the span, and events that come later than
+        that do not count. `last`: spans of parts of the window that end with its youngest time; then the answers are a
+        tuple, the window's first and one for each part. NumPy values (and lists) give NumPy answers, Arrow values give
+        Arrow.
         """
         if (window is None) == (span is None):
             raise InvalidArgument("stream needs one of window= and span=")
+        if are_timestamps(times):
+            durations.refuse_plain("span", span)
+            for part in last:
+                durations.refuse_plain("a span of last=", part)
         size = count_of(window, "window") if window is not None else 0
         length = durations.parse(span, unit=self.unit) if span is not None else 0
         parts = [durations.parse(part, unit=self.unit) for part in last] if last else last
         if span is not None and any(part > length for part in parts):
             raise InvalidArgument(f"a part of the window cannot be longer than its span of {span!r}; got {list(last)}")
         ts = times_of(times)
-        if self._stopped:
-            self._usable()
-        if self._is_compiled():
-            return self._stream(ts, values, size, length, parts)
-        with self._all_or_nothing(bulk=True):
-            return self._stream(ts, values, size, length, parts)
+        if not self._is_compiled():
+            with self._all_or_nothing(bulk=True):
+                events, arrow = self._read(values)
+                _check_lengths(ts, events)
+                return self._stream(ts, events, arrow, size, length, parts)
+        try:
+            events, arrow = self._read(values)
+            _check_lengths(ts, events)
+        except BaseException as error:
+            self.undone(error)
+            raise
+        kept = self.__dict__ | self._copies() if self._bound.may_not_fit else None
+        try:
+            return self._stream(ts, events, arrow, size, length, parts)
+        except BaseException as error:
+            if kept is None:
+                self.unfinished(error)
+            else:
+                self.__dict__ = kept
+                self.undone(error)
+            raise
 
-    def _stream(self, ts: Times, values: Any, size: int, length: int, parts: Sequence[int]) -> Any:
-        events, arrow = self._read(values)
-        _check_lengths(ts, events)
+    def _stream(self, ts: Times, events: Events, arrow: bool, size: int, length: int, parts: Sequence[int]) -> Any:
         answers = self._answers(events[2])
         if not parts:
             stream_through(self, ts, events, size, length, answers)
@@ -236,17 +276,14 @@ class BTree(Memory):
     def _insert_quickly(self, ts: Times, events: Events, order: Integers, change: Function) -> None:
         """As `_change`, once that has run."""
         head, nodes_, arena = self._head, self._nodes, self._arena
+        self._has_written = True
         result, count = self._quick[insert_step]((head, nodes_, self._free), ts, arena)
         if result < 0:
             order = np.argsort(ts, kind="stable")
             self._insert(ts[order], events, order)
             return
+        change((head, nodes_, self._ring, self._aggregates), events, order, len(ts), arena, count)
         self._is_settled = True
-        try:
-            change((head, nodes_, self._ring, self._aggregates), events, order, len(ts), arena, count)
-        except Exception as error:
-            self._stopped.append(f"{type(error).__name__}: {error}")
-            raise
 
     def _evict_through(self, t: int) -> int:
         if self._bound.is_compiled:
@@ -264,9 +301,8 @@ class BTree(Memory):
         """Both steps of a change of n events, or of the eviction of one."""
         arena = self._room(n)
         if self._bound.is_compiled or n > 1:
+            self._has_written = self._bound.is_compiled
             result, count = machine_code(step)(self._tree, argument, arena)
-            if result >= 0:
-                self._is_settled = True
             if n and result >= 0:
                 kernel = self._kernel(change_kernel)
                 self._run(kernel, self._state(), (events, order, n, arena, count), bulk=True)
@@ -275,19 +311,18 @@ class BTree(Memory):
                     self._quick[change_kernel] = quick(kernel)
             elif count:
                 self._repair(0, count)
+            if result >= 0:
+                self._is_settled = True
             return result
-        journal = Journal()
-        tree, state = journal.noting(self._tree), journal.noting(self._state())
-        try:
-            with np.errstate(all="ignore"):
-                result, count = step(tree, argument, arena)
-                if n:
-                    self._kernel(change_kernel)(state, events, order, n, arena, count)
-                else:
-                    self._kernel(repair_kernel)(state, arena, 0, count)
-        except BaseException:
-            journal.undo()
-            raise
+        tree, state = self._tree, self._state()
+        if self._journal is not None:
+            tree, state = self._journal.noting(tree), self._journal.noting(state)
+        with np.errstate(all="ignore"):
+            result, count = step(tree, argument, arena)
+            if n:
+                self._kernel(change_kernel)(state, events, order, n, arena, count)
+            else:
+                self._kernel(repair_kernel)(state, arena, 0, count)
         self._is_settled = True
         return result
 

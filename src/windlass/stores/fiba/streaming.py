@@ -201,11 +201,11 @@ def stream_through(
     part of the window, too."""
     total = len(times)
     if window and total and len(store) > window:
-        store._evict_through(int(store.times()[len(store) - window - 1]))
+        store._evict_through(int(store._live()[0][len(store) - window - 1]))
     if window and not lasts:
         _through_window(store, times, events, total, window, answers)
         return
-    youngest = store.youngest()
+    youngest = store._youngest()
     newest = LEAST if youngest is None or window == 1 else youngest
     if total and span and newest >= LEAST + span:
         store._evict_through(newest - span)
@@ -278,11 +278,7 @@ def _chunk(
         if store._bound.is_compiled:
             store._quick[plan_step], store._quick[stream_kernel] = quick(machine_code(plan_step)), quick(kernel)
         return True
-    try:
-        known(state, events, begin, n, arena, told, scratch.partials, answers, count)
-    except Exception as error:
-        store._stopped.append(f"{type(error).__name__}: {error}")
-        raise
+    known(state, events, begin, n, arena, told, scratch.partials, answers, count)
     return True
 
 

@@ -40,6 +40,13 @@ def times_of(times: Any) -> Times:
     return read.values.astype(np.int64, copy=False)
 
 
+def are_timestamps(times: Any) -> bool:
+    """Whether a column of times is of timestamps or dates."""
+    return not (type(times) is np.ndarray and times.dtype is _INT64) and bool(
+        pa.types.is_temporal(column(times).type.arrow)
+    )
+
+
 def time_of(t: Any) -> int:
     """One time."""
     if type(t) is int:

@@ -1,0 +1,52 @@
+"""Numba, imported whole or not at all.
+
+The import takes tenths of a second, and may be interrupted. Python then forgets the module whose import failed, but not
+those that it had imported in turn, and a second import of numba over these fails for good. So whatever an import has
+brought is forgotten before the next one, unless it came to its end.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from threading import Lock
+
+__all__ = ["import_numba"]
+
+_PACKAGES = ("numba", "llvmlite")
+# What is used here, and what numba itself would import late, with the first kernel.
+_MODULES = ("numba", "numba.extending", "numba.core.caching", "numba.cpython.unsafe.numbers", "llvmlite.ir")
+
+_importing = Lock()
+_is_whole = False
+_known: frozenset[str] | None = None  # the modules that were there before an import that is not over
+
+
+def import_numba() -> None:
+    """Import numba, if that was not done before."""
+    if not _is_whole:
+        with _importing:
+            _import()
+
+
+def _import() -> None:
+    global _is_whole, _known
+    if _is_whole:
+        return
+    if _known is not None:
+        _forget(_known)
+    _known = frozenset(sys.modules)
+    for name in _MODULES:
+        import_module(name)
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+    _is_whole, _known = True, None
+
+
+def _forget(known: frozenset[str]) -> None:
+    """Forget the modules of an import that was interrupted."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in _PACKAGES and name not in known:
+            del sys.modules[name]

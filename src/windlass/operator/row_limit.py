@@ -1,0 +1,120 @@
+"""How many rows a call may give: what would give more is refused before anything changes.
+
+    an upper bound, from counters           is it within the limit?   go on, nothing is looked at
+    the exact number, from slices           is it?                    go on, or refuse
+    neither tells, because events wait      copy the engines, go on, and put them back if it was too much
+
+The bound takes a few multiplications a call. The exact number takes a look at each slice, but not at each window: see
+`slicing.counting`. While engines work on a trial they count the windows of each query once more, before they make room
+for them, because then they know all slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from windlass.errors import TooManyRows
+from windlass.operator.plan import Plan
+from windlass.slicing.edges import LONG_AGO, NEVER
+from windlass.slicing.rates import Rates
+
+if TYPE_CHECKING:
+    from windlass.operator.branch import Branch
+
+Array = np.ndarray[Any, Any]
+
+MAX_ROWS = 10**8  # what fits into the memory of a laptop
+
+
+@dataclass(frozen=True)
+class Coming:
+    """What a call is about to do: take events, and raise the watermark."""
+
+    watermark: int
+    over: bool = False
+    partial: bool = False
+    events: int = 0
+    least: int = NEVER  # the earliest time of these events
+    greatest: int = LONG_AGO  # the greatest event time of the stream, these events included
+    times: int = 1  # how often the watermark rises
+
+    @property
+    def upto(self) -> int:
+        """Windows that end later do not come out."""
+        return NEVER if self.over else self.watermark
+
+    def ends(self, rates: Rates) -> Array:
+        """The last end of a window that comes out, by specification."""
+        last = self.greatest + rates.size
+        if self.over:
+            return np.asarray(last)
+        return np.where(rates.empty, float(self.watermark), np.minimum(last, self.watermark))
+
+
+class RowLimit:
+    """The rows that a call may give, together with those that `wait`, because earlier calls have found them."""
+
+    def __init__(self, most: int, branches: Sequence[Branch]) -> None:
+        self.most, self.branches = most, branches
+
+    @cached_property
+    def waiting(self) -> int:
+        return sum(int((found(branch) * branch.plan.asked).sum()) for branch in self.branches)
+
+    def is_far(self, coming: Coming) -> bool:
+        """Whether bounds tell that a call does not come near the limit. Raises if it is over it for certain."""
+        total = 0.0
+        for branch in self.branches:
+            engine = branch.running
+            total += engine.most_rows(coming, self) + (branch.found + engine.found) * branch.plan.most_asked
+        return total <= self.most
+
+    def check(self, plan: Plan, findings: Sequence[int], counts: Array, spare: int = 0) -> int:
+        """Refuse if `counts` windows of the findings exceed the limit by more than `spare`. Return their number of
+        rows."""
+        of = plan.asked
+        wanted = [n * int(of[i]) for i, n in zip(findings, counts.tolist(), strict=True)]
+        total: int = sum(wanted)
+        if not wanted:
+            self.check_rows(self.branches)
+        elif total + self.waiting > self.most + spare:
+            worst = int(np.argmax(wanted))
+            self._refuse(plan, findings[worst], int(counts[worst]), total)
+        return total
+
+    def check_rows(self, branches: Sequence[Branch]) -> None:
+        """Raise if the rows that were found by now are too many."""
+        counted = [(branch.plan, found(branch)) for branch in branches]
+        wanted = [counts * plan.asked for plan, counts in counted]  # 0 for windows of removed queries
+        total = sum(int(rows.sum()) for rows in wanted)
+        if total > self.most:
+            worst = max(range(len(wanted)), key=lambda each: int(wanted[each].max(initial=0)))
+            plan, counts = counted[worst]
+            finding = int(wanted[worst].argmax())
+            self.waiting = 0
+            self._refuse(plan, finding, int(counts[finding]), total)
+
+    def _refuse(self, plan: Plan, finding: int, count: int, total: int) -> NoReturn:
+        pairs = zip(plan.queries, plan.finding_of, strict=True)
+        names = [q.name for q, at in pairs if at == finding and q.name not in plan.removed]
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        before = f", on top of {self.waiting:,} that wait for advance" if self.waiting else ""
+        raise TooManyRows(
+            f"the call would give {total:,} rows{before}, more than max_rows={self.most:,}: "
+            f"query {names[0]!r}{others} has {count:,} windows of {plan.findings[finding].window!r}. "
+            "Take a larger slide or step, or fewer keys, leave out emit_empty, let the watermark advance in smaller "
+            "steps, or set a larger max_rows"
+        )
+
+
+def found(branch: Branch) -> Array:
+    """Count the pending rows of a branch, by window of its plan."""
+    counts = np.zeros(len(branch.plan.findings), np.int64)
+    for rows in branch.waiting():
+        counts += np.bincount(rows.finding, minlength=len(counts))
+    return counts

@@ -1,0 +1,152 @@
+"""What stands in for the code of queries that were removed.
+
+A query that is removed keeps its place in the plan it was made with: in the order of windows, partials and masks. So an
+operator that goes on from a snapshot is made with it, too, and then removes it. Its functions are never called again,
+and a snapshot does not hold them. In its definition (see `definitions`) each part that is code is
+
+    {"as": query, …}      that of a query which is still there and has the same, or
+    {"gone": token, …}    a stand-in of the same shape; parts that were equal have the same token
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from windlass.aggregates.aggregate import Aggregate
+from windlass.aggregates.sums import count
+from windlass.operator.query import Query
+from windlass.windows.predicate import Predicate
+from windlass.windows.window import FOREVER, Array, Bound, Context, Discretizer, Periodic, Run, Window, Windows
+
+__all__ = ["Gone", "Parts", "aggregate_of", "condition_of", "window_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class Gone(Window):
+    """Placeholder for a removed window: keeps only what planning reads."""
+
+    token: str
+    kind: Context
+    measure: str = "time"
+    columns: tuple[str, ...] = ()
+    periodic: tuple[Any, ...] | None = None  # what makes its edges, if they are known without events
+    has_ordinals: bool = False  # type: ignore[misc]
+
+    @property
+    def context(self) -> Context:  # type: ignore[override]
+        return self.kind
+
+    def bind(self, unit: str | None) -> Bound:
+        return Nothing() if self.periodic is None else Periodic(*self.periodic)
+
+
+class Nothing(Discretizer):
+    """Finds no windows."""
+
+    width = 1
+    closes_by: ClassVar[Literal["begin", "end", "last"]] = "begin"
+
+    def consume(self, run: Run, context: Array, carry: Array) -> tuple[Array, Windows, Array]:
+        return np.zeros(len(run.ts), np.bool_), Windows.of(np.empty((5, 0), np.int64)), carry
+
+    def open_from(self, context: Array, carry: Array) -> Array:
+        return np.full(len(context), FOREVER)
+
+    def describe(self) -> str:
+        return "nothing any more"
+
+
+def gone_aggregate(token: str, columns: Sequence[str | None], properties: Sequence[bool]) -> Aggregate:
+    """Placeholder for a removed aggregate: of these columns, and as commutative, invertible and selective."""
+    commutative, invertible, selective = properties
+    return Aggregate(
+        "gone",
+        tuple(columns),
+        count().build,
+        commutative=commutative,
+        invertible=invertible,
+        selective=selective,
+        params=(("token", token),),
+    )
+
+
+class Parts:
+    """Parts of queries that are code, as a snapshot names them."""
+
+    def __init__(self, live: Sequence[Query], unit: str | None) -> None:
+        self.live, self.unit = live, unit
+        self.tokens: list[tuple[Any, str]] = []
+
+    def window(self, window: Window, name: str) -> dict[str, Any]:
+        for query in self.live:
+            if query.window == window:
+                return {"as": query.name}
+        if isinstance(window, Gone):
+            made = window
+        else:
+            bound = window.bind(self.unit)
+            periodic = tuple(vars(bound).values()) if isinstance(bound, Periodic) else None
+            made = Gone(
+                self._token(window, name),
+                window.context,
+                window.measure,
+                tuple(window.columns),
+                periodic,
+                window.has_ordinals,
+            )
+        return {"gone": made.token, **{k: v for k, v in vars(made).items() if k != "token"}}
+
+    def condition(self, condition: Predicate, name: str) -> dict[str, Any]:
+        for query in self.live:
+            for part in (query.where, query.window.predicate):
+                if part == condition:
+                    return {"as": query.name, "part": "window" if part is query.window.predicate else "where"}
+        return {"gone": self._token(condition, name)}
+
+    def aggregate(self, a: Aggregate, name: str) -> dict[str, Any]:
+        plain = replace(a, output=None)
+        for query in self.live:
+            for i, part in enumerate(query.aggregates):
+                if replace(part, output=None) == plain:
+                    return {"as": query.name, "part": i, "output": a.output}
+        token = dict(a.params)["token"] if a.name == "gone" else self._token(plain, name)
+        properties = [a.commutative, a.invertible, a.selective]
+        return {"gone": token, "columns": list(a.columns), "properties": properties, "output": a.output}
+
+    def _token(self, part: Any, name: str) -> str:
+        for known, token in self.tokens:
+            if known == part:
+                return token
+        self.tokens.append((part, f"{name} {len(self.tokens)}"))
+        return self.tokens[-1][1]
+
+
+def window_of(data: dict[str, Any], beside: dict[str, Query]) -> Window:
+    if "as" in data:
+        return beside[data["as"]].window
+    periodic = data["periodic"]
+    return Gone(
+        data["gone"],
+        data["kind"],
+        data["measure"],
+        tuple(data["columns"]),
+        None if periodic is None else tuple(periodic),
+        data["has_ordinals"],
+    )
+
+
+def condition_of(data: dict[str, Any], beside: dict[str, Query]) -> Predicate | None:
+    query = beside[data["as"]]
+    return query.window.predicate if data["part"] == "window" else query.where
+
+
+def aggregate_of(data: dict[str, Any], beside: dict[str, Query]) -> Aggregate:
+    if "as" in data:
+        made: Aggregate = beside[data["as"]].aggregates[data["part"]]
+    else:
+        made = gone_aggregate(data["gone"], data["columns"], data["properties"])
+    return replace(made, output=data["output"])

@@ -1,0 +1,38 @@
+"""How many windows with fixed edges there may be: upper bounds, for each event and in a span of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windlass.slicing.specifications import EMIT_EMPTY, ENDS, FINDING, MEASURE, PERIOD, STEP, TIME
+
+Array = np.ndarray[Any, Any]
+
+
+class Rates:
+    """By specification; a window that several queries ask for counts as often."""
+
+    def __init__(self, specs: Array, asked: Array) -> None:
+        period, step, ends = (specs[:, column].astype(np.float64) for column in (PERIOD, STEP, ENDS))
+        weight = asked[specs[:, FINDING]].astype(np.float64)
+        self.size = step * np.maximum(ends, 1)  # of a landmark, what its last event makes it longer
+        starts = np.where(period > 0, np.ceil(self.size / np.maximum(period, 1)), 1)
+        self.an_event = weight * starts * np.maximum(ends, 1)
+        self.single = (period == 0) & (ends == 1)
+        self.weight, self.unit = weight, np.where((ends == 1) & ~self.single, period, step)  # ends are so far apart
+        self.empty = (specs[:, EMIT_EMPTY] != 0) & ~self.single
+        self.on_time = specs[:, MEASURE] == TIME
+        self.total = float(self.an_event[~self.empty].sum())
+        self.landmarks = float(weight[ends == 0].sum())
+
+    def spanned(self, span: Array) -> Array:
+        """How many windows end in spans of time, one by specification."""
+        return np.asarray(self.weight * np.where(self.single, 1, np.maximum(span, 0) / self.unit + 1))
+
+    def most(self, events: int, keys: int, span: Array) -> float:
+        """How many windows hold one of so many events and end in spans of time (infinite where they are not known),
+        and how many that may be empty end there."""
+        spanned = keys * self.spanned(np.where(self.on_time, span, np.inf))
+        return float(np.where(self.empty, spanned, np.minimum(spanned, events * self.an_event)).sum())

@@ -1,0 +1,21 @@
+"""Directories for objects that keep files, gone when the tests are."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+
+def directory() -> Path:
+    """A new one."""
+    return Path(tempfile.mkdtemp(dir=_all()))
+
+
+@cache
+def _all() -> str:
+    path = tempfile.mkdtemp(prefix="windlass-faults-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
