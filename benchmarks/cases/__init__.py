@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from benchmarks.workloads import SEED
 
-STORES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices")
+STORES = ("single_query", "multi_query", "memory", "latency", "compile_time", "kernel_choices", "sums_overflow")
 FIBA = (
     "fiba_distance",
     "fiba_in_order",

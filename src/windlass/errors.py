@@ -57,7 +57,7 @@ class OutOfOrder(WindlassError, ValueError):
 class Overflow(WindlassError, OverflowError):
     """An answer that its type cannot hold, such as a sum of int64 beyond 2^63."""
 
-    row: int | None = None  # of the answer among those made together, until the message names its window
+    row: int | None = None  # of the answer among those made together, if there were several
 
 
 class Unanswerable(WindlassError, LookupError):

@@ -154,7 +154,7 @@ class Trial:
         try:
             value = case.call(made)
         except Interrupted:
-            return Verdict(place, self._broken(made, read), "broken")
+            return Verdict(place, self._broken(made, read, is_committed=not _inside(raised)), "broken")
         except Exception as error:
             return Verdict(place, f"the repeated call raises {_shown(error)}", "")
         problem = self._differing_value(value, "the repeated call gives")
@@ -168,7 +168,9 @@ class Trial:
         except Interrupted:
             return False
 
-    def _broken(self, made: Any, read: Any) -> str:
+    def _broken(self, made: Any, read: Any, is_committed: bool) -> str:
+        """What is wrong with a broken object. A committed call had done all of its work. If `restore` keeps what it
+        did, as an operator keeps queries, the call is not repeated."""
         case = self.case
         for look in (case.call, *case.refused):
             try:
@@ -184,6 +186,8 @@ class Trial:
             return ""
         try:
             mended = case.restore(made, self.saved)
+            if is_committed and self._reads(mended, read):
+                return ""
             return self._differing_value(case.call(mended), "restored, the call gives") or _differing(
                 case.read(mended), read, "restored, it is"
             )

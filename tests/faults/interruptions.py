@@ -1,10 +1,12 @@
 """Calls interrupted at each of their lines, by signals, and by calls of other threads: the tests of any list of cases.
 
-The sample runs with all other tests, and always takes the same lines; `make faults` takes all lines.
+The sample runs with all other tests, and always takes the same lines. `make faults` takes all lines, and sends signals:
+which line a signal meets depends on the machine.
 """
 
 from __future__ import annotations
 
+import zlib
 from random import Random
 
 import pytest
@@ -12,13 +14,12 @@ from faults.injection import Trial, Verdict, sample
 
 __all__ = [
     "test_a_sample_of_lines",
-    "test_a_sample_of_signals",
     "test_calls_that_meet",
     "test_every_line",
     "test_many_signals",
 ]
 
-LINES, SIGNALS, MEETINGS = 12, 2, 4  # of the sample, for each case
+LINES, MEETINGS = 12, 4  # of the sample, for each case
 MANY_SIGNALS = 200
 
 
@@ -26,13 +27,9 @@ def test_a_sample_of_lines(trial: Trial) -> None:
     errors = trial.case.errors
     found = [
         trial.interrupted_at(n, errors[i % len(errors)])
-        for i, n in enumerate(sample(trial.lines(), LINES, seed=len(trial.case.name)))
+        for i, n in enumerate(sample(trial.lines(), LINES, seed=zlib.crc32(trial.case.name.encode())))
     ]
     _check(found)
-
-
-def test_a_sample_of_signals(trial: Trial) -> None:
-    _check(_signalled(trial, SIGNALS))
 
 
 def test_calls_that_meet(trial: Trial) -> None:
@@ -47,12 +44,10 @@ def test_every_line(trial: Trial) -> None:
 
 @pytest.mark.faults
 def test_many_signals(trial: Trial) -> None:
-    _check(_signalled(trial, MANY_SIGNALS))
-
-
-def _signalled(trial: Trial, count: int) -> list[Verdict]:
     random, longest = Random(5), trial.seconds()
-    return [trial.signalled_after(random.uniform(0, 1.2 * longest)) for _ in range(count)]
+    found = [trial.signalled_after(random.uniform(0, 1.2 * longest)) for _ in range(MANY_SIGNALS)]
+    assert any(verdict.state != "committed" for verdict in found), "no signal met the call"
+    _check(found)
 
 
 def _check(found: list[Verdict]) -> None:

@@ -75,8 +75,8 @@ def test_on_other_measures_integers_are_what_they_are(measure: str) -> None:
     [
         ({"allowed_lateness": 5}, "allowed_lateness is the plain integer 5.*'5s' for seconds.*'5us'"),
         ({"key_ttl": 10**9}, "key_ttl is the plain integer 1000000000"),
-        ({"watermarks": Watermarks(2)}, "the delay of Watermarks is the plain integer 2"),
-        ({"watermarks": Watermarks("2s", 3)}, "the every of Watermarks is the plain integer 3"),
+        ({"watermarks": Watermarks(2)}, "`delay` of Watermarks is the plain integer 2"),
+        ({"watermarks": Watermarks("2s", 3)}, "`every` of Watermarks is the plain integer 3"),
     ],
     ids=["allowed_lateness", "key_ttl", "delay", "every"],
 )
@@ -98,7 +98,7 @@ def test_zero_is_zero_in_any_unit() -> None:
 def test_an_added_query() -> None:
     op = Operator(Query("q", Tumbling(MINUTE), agg.sum("x")), time="ts")
     op.process(EVENTS)
-    with pytest.raises(WrongType, match=r"query 'r': the size of Tumbling\(60\)"):
+    with pytest.raises(WrongType, match=r"query 'r': `size` of Tumbling\(60\)"):
         op.add(Query("r", Tumbling(60), agg.sum("x")))
     assert [query.name for query in op.queries] == ["q"]
 

@@ -244,7 +244,7 @@ def test_an_event_inside_of_a_correctable_window_may_be_too_late() -> None:
     twins.process([event(47, id=4)])
     assert [(row.low, row.high) for row in twins.advance(58)] == [(30, 50)]
     twins.process([event(46, id=5)])  # in [30, 50), which may still be corrected
-    assert "no query accepts events of this time any more" in reason(twins)
+    assert "no query accepts events of this time" in reason(twins)
     twins.process([event(47, id=6)])  # it is not before the one that was accepted
     twins.finish()
     assert twins.oracle.expired == 1

@@ -153,5 +153,9 @@ def _too_great(what: str, value: int, type_: pa.DataType, row: int) -> Overflow:
 
 
 def located(error: Overflow, place: Callable[[int], str]) -> Overflow:
-    """The same error, which says where the answer is that does not fit: at `place(row)` of those made together."""
-    return error if error.row is None else Overflow(f"{place(error.row)}: {error}")
+    """The same error, whose message begins with the place of the answer that does not fit."""
+    if error.row is None:
+        return error
+    told = Overflow(f"{place(error.row)}: {error}")
+    told.row = error.row
+    return told

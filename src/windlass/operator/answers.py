@@ -123,12 +123,12 @@ class _Place(NamedTuple):
 
     def of(self, row: int) -> str:
         query, rows = self.members.queries[int(self.query[row])], self.rows
-        key = zip(self.keys.names, self.keys.decode(rows.key[row : row + 1]), strict=True)
-        named = [f"key {', '.join(f'{name}={column[0].as_py()!r}' for name, column in key)}"] if self.keys.names else []
+        key = self.keys.shown(int(rows.key[row]))
         bounds = rows.start[row], rows.end[row]
         if query.on_time and self.time_type is not None:
             bounds = tuple(pa.scalar(int(b), pa.int64()).cast(self.time_type) for b in bounds)
         elif not query.on_time:
             bounds = rows.low[row], rows.high[row]
         window = f"window [{bounds[0]}, {bounds[1]})" + ("" if query.on_time else f" on {query.window.measure!r}")
-        return ", ".join([f"query {query.name!r}", *named, window, repr(query.aggregates[self.aggregate])])
+        parts = f"query {query.name!r}", key, window, repr(query.aggregates[self.aggregate])
+        return ", ".join(part for part in parts if part)

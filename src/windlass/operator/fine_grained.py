@@ -156,6 +156,13 @@ class FineGrained(Exclusive):
         return f"<FineGrained {', '.join(self.aggregates)}, {reach}: {self._windows!r}>"
 
 
+def _place(name: str, key: str, events: Events, row: int) -> str:
+    """Where an answer is, in words."""
+    assert events.time_type is not None
+    time = pa.scalar(int(events.ts[row]), pa.int64()).cast(events.time_type)
+    return ", ".join(part for part in (f"aggregate {name!r}", key, f"the window of the event at {time}") if part)
+
+
 def _resumed(arguments: dict[str, Any], data: bytes) -> FineGrained:
     return FineGrained(**arguments).restore(data)
 
@@ -177,7 +184,7 @@ class _Single:
             try:
                 found = self.stores[name].stream(events.ts, given, window=window or None, span=span or None)
             except Overflow as error:
-                raise Overflow(f"{name!r}: {error}") from None
+                raise located(error, partial(_place, name, "", events)) from None
             answers[name] = found if isinstance(found, pa.Array) else pa.array(found)
         return answers
 
@@ -239,16 +246,14 @@ class _Keyed:
                 raise located(error, partial(self._place, name, events, ids)) from None
         return answers
 
+    def _place(self, name: str, events: Events, ids: Array, row: int) -> str:
+        return _place(name, self.keys.shown(int(ids[row])), events, row)
+
     def _watch(self, tuples: Tuples) -> None:
         """Before events are taken: make sure that sums hold them."""
         lifts = list(self.lifts.values())
         if which := outgrown(lifts, self.sizes, tuples):
             widen(which, lifts, [])
-
-    def _place(self, name: str, events: Events, ids: Array, row: int) -> str:
-        key = zip(self.keys.names, self.keys.decode(ids[row : row + 1]), strict=True)
-        shown = ", ".join(f"{key_name}={column[0].as_py()!r}" for key_name, column in key)
-        return f"{name!r}, key {shown}, the window that ends with the event of time {events.ts[row]}"
 
     @property
     def is_empty(self) -> bool:

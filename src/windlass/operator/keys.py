@@ -92,6 +92,12 @@ class KeyIndex:
             ids = self._pairs[k - 1].encode(Words(read_only((ids << 32) | more), NO_NULLS)) if k else more
         return ids
 
+    def shown(self, id: int) -> str:
+        """A key in words: `key user='ann'`; empty where there are no key columns."""
+        values = self.decode(np.array([id]))
+        named = [f"{name}={column[0].as_py()!r}" for name, column in zip(self.names, values, strict=True)]
+        return f"key {', '.join(named)}" if named else ""
+
     def truncate(self, n: int, types: Sequence[pa.DataType] | None = None) -> None:
         """Forget all keys but the first n. `types` are those of that time, if they may have been told by nulls only."""
         if not 0 <= n <= len(self):

@@ -432,7 +432,7 @@ class Operator(Exclusive):
     def _too_late(self) -> str:
         return (
             f"late: the watermark is {self._shown(self._watermark)}, the allowed lateness {self._lateness}; "
-            "no query accepts events of this time any more"
+            "no query accepts events of this time"
         )
 
     def _too_early(self) -> str:
@@ -561,7 +561,6 @@ class Operator(Exclusive):
             return None
         if undo is not None:
             undo.keep_engines()
-            undo.stage = TAKING
         for branch in self._running:
             branch.running.count_for(limit)
         return limit

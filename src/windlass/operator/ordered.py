@@ -25,7 +25,7 @@ from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.rates import Rates
 from windlass.slicing.slices import CLEAN, HI, LO, Slices
-from windlass.slicing.sorting import sorted_rows
+from windlass.slicing.sorting import distinct_pairs, sorted_rows
 from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, MEASURE, ORIGIN, PERIOD, TIME
 from windlass.slicing.techniques import cut_at
 from windlass.windows.session import SessionGap
@@ -382,7 +382,7 @@ class Ordered:
         5.2)."""
         windows = np.concatenate(found, axis=1)
         old = (windows[BEGIN] < first[windows[KEY]]) & (windows[STOP] > windows[BEGIN])
-        begins = _distinct(windows[KEY, old], windows[BEGIN, old])
+        begins = distinct_pairs(windows[KEY, old], windows[BEGIN, old])
         s = self.slices
         inside = np.zeros(len(begins), np.bool_)
         splitting.inside()(begins, s.directory, s.rows, inside)
@@ -638,15 +638,6 @@ class Ordered:
         horizon[TIME] = self.watermark
         horizon[COUNT] = self.count
         return horizon
-
-
-def _distinct(keys: Array, positions: Array) -> Array:
-    """The distinct pairs in order, one a row."""
-    order = np.lexsort((positions, keys))
-    pairs = np.column_stack([keys[order], positions[order]])
-    fresh = np.ones(len(pairs), np.bool_)
-    fresh[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-    return pairs[fresh]
 
 
 def wider(matrix: Array, more: int, fill: int) -> Array:

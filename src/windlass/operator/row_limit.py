@@ -84,7 +84,7 @@ class RowLimit:
             self.check_rows(self.branches)
         elif total + self.waiting > self.most + spare:
             worst = int(np.argmax(wanted))
-            self._refuse(plan, findings[worst], int(counts[worst]), total)
+            self._refuse(plan, findings[worst], int(counts[worst]), total, self.waiting)
         return total
 
     def check_rows(self, branches: Sequence[Branch]) -> None:
@@ -96,16 +96,15 @@ class RowLimit:
             worst = max(range(len(wanted)), key=lambda each: int(wanted[each].max(initial=0)))
             plan, counts = counted[worst]
             finding = int(wanted[worst].argmax())
-            self.waiting = 0
             self._refuse(plan, finding, int(counts[finding]), total)
 
-    def _refuse(self, plan: Plan, finding: int, count: int, total: int) -> NoReturn:
+    def _refuse(self, plan: Plan, finding: int, count: int, total: int, waiting: int = 0) -> NoReturn:
         pairs = zip(plan.queries, plan.finding_of, strict=True)
         names = [q.name for q, at in pairs if at == finding and q.name not in plan.removed]
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        before = f", on top of {self.waiting:,} that wait for advance" if self.waiting else ""
+        before = f", on top of {waiting:,} that wait for advance" if waiting else ""
         raise TooManyRows(
-            f"the call would give {total:,} rows{before}, more than max_rows={self.most:,}: "
+            f"the call would make {total:,} rows{before}, more than max_rows={self.most:,}: "
             f"query {names[0]!r}{others} has {count:,} windows of {plan.findings[finding].window!r}. "
             "Take a larger slide or step, or fewer keys, leave out emit_empty, let the watermark advance in smaller "
             "steps, or set a larger max_rows"

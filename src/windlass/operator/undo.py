@@ -5,12 +5,13 @@
     PREPARING    branches get engines, these make room     as before if the call is refused
     TAKING       engines take events, or advance           broken
     ANSWERING    results are built of rows that are due    the rows stay due if the call is refused
+    COMMITTED    the call has done its work                broken
 
 The engines are copied before they change if a query has functions of the user, if an answer may not fit its type, if a
 query that was added joins the slices of others, or if events can only be checked as they are taken. Then the operator
-is as before even in the last three stages, whatever was raised. All that is put back are references; no kernel runs
-over arrays that may be half changed. New keys are taken off a key index that is whole, because nothing in ENTERING is
-undone.
+is as before even in PREPARING, TAKING and ANSWERING, whatever was raised. All that is put back are references; no
+kernel runs over arrays that may be half changed. New keys are taken off a key index that is whole, because nothing in
+ENTERING is undone.
 """
 
 from __future__ import annotations
@@ -22,19 +23,24 @@ from windlass.errors import WindlassError
 
 if TYPE_CHECKING:
     from windlass.operator.branch import Branch
+    from windlass.operator.emitted import Rows
+    from windlass.operator.engine import Engine
     from windlass.operator.operator import Operator
     from windlass.operator.plan import Plan
 
 __all__ = ["Undo"]
 
-READING, ENTERING, PREPARING, TAKING, ANSWERING = range(5)
+READING, ENTERING, PREPARING, TAKING, ANSWERING, COMMITTED = range(6)
 
 
 class Undo:
     """What an operator was before a call, and which stage the call has reached."""
 
     def __init__(self, operator: Operator) -> None:
-        self.operator, self.stage, self.has_engines = operator, READING, False
+        self.operator, self.stage = operator, READING
+        self.has_engines = False
+        self.engines: list[tuple[Branch, Engine | None, list[Rows], int]] = []
+        self.attributes: list[tuple[Branch | Plan, dict[str, Any]]] = []
 
     def remember(self, gives_answers: bool = False) -> None:
         """Keep what the next stages change. `gives_answers`: results are built, and an answer may not fit its type."""
@@ -53,16 +59,17 @@ class Undo:
             self.engines = [(branch, branch.copied_engine(), list(branch.due), branch.found) for branch in branches]
 
     def keep_engines(self) -> None:
-        """Copy the engines as they are now, for a call that may be refused while they change."""
+        """Copy the engines as they are now: from here on they change, and the call may still be refused."""
         if not self.has_engines:
             fresh = [part for part, _ in self.attributes]
             kept = [branch for branch in self.operator._branches if branch not in fresh]
             self.engines = [(branch, branch.copied_engine(), list(branch.due), branch.found) for branch in kept]
             self.has_engines = True
+        self.stage = TAKING
 
     def commit(self) -> None:
         """The call has done its work: nothing is put back from now on."""
-        self.has_engines, self.stage = False, TAKING
+        self.stage = COMMITTED
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +83,8 @@ class Undo:
         refused = isinstance(error, WindlassError)
         if self.stage == READING:
             self.operator.undone(error)
+        elif self.stage == COMMITTED:
+            self.operator.unfinished(error)
         elif (self.has_engines and self.stage > ENTERING) or (refused and self.stage == PREPARING):
             self._put_back()
             self.operator.undone(error)

@@ -27,30 +27,38 @@ NO_WATERMARKS = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Watermarks:
-    """A watermark that lags `delay` behind the greatest event time and moves in steps of `every`."""
+    """A watermark that lags `delay` behind the greatest event time and moves in steps of `every`.
+
+    Without `every` it moves in the finest steps that event times can have.
+    """
 
     delay: Duration
-    every: Duration = 1
+    every: Duration | None = None
 
     def __post_init__(self) -> None:
-        for name, value, positive in (("delay", self.delay, False), ("every", self.every, True)):
+        given: list[tuple[str, Duration, bool]] = [("delay", self.delay, False)]
+        if self.every is not None:
+            given.append(("every", self.every, True))
+        for name, value, positive in given:
             if not isinstance(value, int | np.integer):
                 durations.parse(value, positive=positive)
             elif isinstance(value, bool) or value < int(positive):
                 raise InvalidArgument(
-                    f"{name} of Watermarks must be {'positive' if positive else '0 or more'}, got {value}"
+                    f"`{name}` of Watermarks must be {'positive' if positive else '0 or more'}, got {value}"
                 )
 
     def bind(self, unit: str | None) -> tuple[int, int]:
         """Delay and step in the stream's unit."""
-        bound = []
-        for name, value, positive in (("delay", self.delay, False), ("every", self.every, True)):
-            if unit is not None and (name, value) != ("every", 1):  # its default, which is as fine as time is
-                durations.refuse_plain(f"the {name} of Watermarks", value)
-            if unit is None and not isinstance(value, int | np.integer):
-                raise WrongType(f"time is a column of integers, so Watermarks takes integers too, got {value!r}")
-            bound.append(durations.parse(value, unit=unit or "us", positive=positive))
-        return bound[0], bound[1]
+        every = 1 if self.every is None else _in_unit("every", self.every, unit, positive=True)
+        return _in_unit("delay", self.delay, unit, positive=False), every
+
+
+def _in_unit(name: str, length: Duration, unit: str | None, positive: bool) -> int:
+    if unit is not None:
+        durations.refuse_plain(f"`{name}` of Watermarks", length)
+    elif not isinstance(length, int | np.integer):
+        raise WrongType(f"time is a column of integers, so Watermarks takes integers too, got {length!r}")
+    return durations.parse(length, unit=unit or "us", positive=positive)
 
 
 def segments(

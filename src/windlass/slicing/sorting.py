@@ -52,6 +52,15 @@ def sorted_rows(values: Array, rows: Array) -> Array:
     return rows[by(values[rows], np.arange(len(rows)))] if len(rows) else rows
 
 
+def distinct_pairs(first: Array, second: Array) -> Array:
+    """The distinct pairs, sorted, one a row."""
+    order = np.lexsort((second, first))
+    pairs = np.column_stack([first[order], second[order]])
+    is_new = np.ones(len(pairs), np.bool_)
+    is_new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    return np.asarray(pairs[is_new])
+
+
 def is_ascending(values: Array) -> bool:
     return bool(_is_ascending()(values))
 

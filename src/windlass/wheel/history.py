@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,11 @@ class History(Exclusive):
         columns = [table[name].take(to_arrow(first, None, pa.int64())) for name in self.key]
         names = [*self.key, "start", "end"]
         for i, a in enumerate(kept.aggregates):
-            columns.append(_rolled(a, kept, table[str(i)].combine_chunks(), of.reshape(-1), len(distinct)))
+            try:
+                columns.append(_rolled(a, kept, table[str(i)].combine_chunks(), of.reshape(-1), len(distinct)))
+            except Overflow as error:
+                rows = pa.Table.from_arrays([*columns[: len(self.key)], *bounds], names[: len(self.key) + 2])
+                raise located(error, partial(_slot_shown, a, rows)) from None
             names.append(a.output_name)
         return pa.Table.from_arrays([*columns[: len(self.key)], *bounds, *columns[len(self.key) :]], names)
 
@@ -320,8 +325,16 @@ def _rolled(a: Aggregate, kept: Kept, struct: pa.StructArray, of: Array, groups:
     try:
         return evaluation.finish(m, answers).take(index)
     except Overflow as error:
-        place = f"{a.output_name}, slot {{}} of those that were asked for"
-        raise located(error, lambda row: place.format(int(rolled.slots[row]))) from None
+        if error.row is not None:
+            error.row = int(rolled.slots[error.row])
+        raise
+
+
+def _slot_shown(a: Aggregate, rows: pa.Table, row: int) -> str:
+    """An answer's place in words: `sum(fare), city='oslo', slot [start, end)`."""
+    *key, start, end = (rows[name][row] for name in rows.column_names)
+    named = [f"{name}={value.as_py()!r}" for name, value in zip(rows.column_names, key, strict=False)]
+    return ", ".join([a.output_name, *named, f"slot [{start}, {end})"])
 
 
 def _partials(struct: pa.StructArray, m: Monoid) -> Columns:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.aggregates.values import column
+from windlass.durations import INT64_MAX, INT64_MIN
 from windlass.errors import InvalidArgument, UnknownColumn, WrongType
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +30,15 @@ class Keys:
 
     def __iter__(self) -> Any:
         return iter(self.places)
+
+    def accepts(self, key: Any) -> bool:
+        """Whether `encode` takes this key for certain, told without a look at a column. False is no refusal."""
+        kind = type(key)
+        if kind is not self.kind:
+            return False
+        if kind is int:
+            return bool(INT64_MIN <= key <= INT64_MAX)
+        return kind is bytes or (kind is str and key.isascii()) or key in self.places
 
     def encode(self, data: Any, n: int) -> tuple[Array, list[Any]]:
         """The places of a column of keys, and the keys among them that are new: these count on from the last."""

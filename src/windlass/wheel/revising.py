@@ -20,6 +20,7 @@ from windlass.aggregates import evaluation
 from windlass.aggregates.evaluation import Function
 from windlass.aggregates.monoid import Monoid
 from windlass.kernels import accessors
+from windlass.slicing.sorting import distinct_pairs
 from windlass.wheel.contents import Cells, places, put_ahead
 from windlass.wheel.reader import end_row
 from windlass.wheel.slots import (
@@ -87,21 +88,12 @@ def _correct(w: Wheel, cells: Cells) -> None:
         if l > 0:
             numbers = numbers // (level.ticks // w.levels[l - 1].ticks)
             complete = numbers < slots.get(l, NEXT)
-            roll_up(slots.state(), l, _distinct(numbers[complete], cells.keys[complete]))
+            roll_up(slots.state(), l, distinct_pairs(numbers[complete], cells.keys[complete]))
         totals = evaluation.kernel(m, lambda: _total_again_kernel(m), "wheel total again")
         begin = slots.get(l, BASE)
         if l + 1 < len(w.levels):
             begin = max(begin, slots.get(l, NEXT) // level.rotation * level.rotation)
         totals(slots.state(), l, begin, np.unique(cells.keys))
-
-
-def _distinct(numbers: Array, keys: Array) -> Array:
-    """Pairs of a slot and a key, each once."""
-    order = np.lexsort((keys, numbers))
-    pairs = np.column_stack([numbers, keys])[order]
-    is_first = np.ones(len(pairs), np.bool_)
-    is_first[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-    return np.asarray(pairs[is_first])
 
 
 def _roll_up_again_kernel(m: Monoid) -> Function:

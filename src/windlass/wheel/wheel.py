@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 WRITE_AHEAD = 64
 SIMD_THRESHOLD = 512  # ⊕: below that, scanning one level beats a combined plan
 _BUFFER = 4096  # single events that wait to be inserted together
-_MOST_PAIRS = 10**9  # of a window: as many as its slides fit into its range
+_MOST_SLIDES = 10**9  # in the range of one window, which keeps a partial for each
 
 
 class Wheel(Engine):
@@ -137,9 +137,8 @@ class Wheel(Engine):
         if (key is None) != (self.keys is None):
             self._check_keys(key)
         item = scalar(value, m.inputs[0])
-        # A key that is new is refused here or never: the buffer holds only what can be inserted.
-        if self.keys is not None and (type(key) is not self.keys.kind or key not in self.keys.places):
-            self._flush()
+        # The buffer holds only keys that can be inserted, so any other key is refused here.
+        if self.keys is not None and not self.keys.accepts(key):
             _, new = self.keys.encode([key], 1)
             self._add_keys(new)
         values, times, keys = self._buffer
@@ -206,17 +205,17 @@ class Wheel(Engine):
             raise InvalidArgument(
                 f"the slide {slide!r} is longer than the range {range!r}: events in between would be lost"
             )
-        if length // step > _MOST_PAIRS:
+        if length // step > _MOST_SLIDES:
             raise InvalidArgument(
                 f"range {range!r} holds {length // step:,} slides of {slide!r}, and a window keeps a partial for each: "
-                f"at most {_MOST_PAIRS:,} are possible; make the slide longer"
+                f"at most {_MOST_SLIDES:,} are possible; make the slide longer"
             )
         phase = 0 if offset == 0 else self.clock.length("offset", offset) % step
         name = label or f"{self.clock.span(length)}/{self.clock.span(step)}"
         self._check_label(name)
-        window = Window(name, Periodic(phase, step, length, 1), self.aggregate, bool(self._options[INVERTIBLE]))
         self._flush()
         try:
+            window = Window(name, Periodic(phase, step, length, 1), self.aggregate, bool(self._options[INVERTIBLE]))
             self._start_window(window)
         except BaseException as error:
             self.undone(error)  # it is not registered yet
@@ -231,8 +230,12 @@ class Wheel(Engine):
         name = label or f"session {self.clock.span(ticks)}"
         self._check_label(name)
         self._flush()
-        session = Session(name, ticks)
-        session.reach(self._watermark)
+        try:
+            session = Session(name, ticks)
+            session.reach(self._watermark)
+        except BaseException as error:
+            self.undone(error)  # it is not registered yet
+            raise
         self._windows.append(session)
         return name
 

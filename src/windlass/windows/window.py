@@ -73,7 +73,7 @@ class Window(ABC):
                 shown.append(f"{name}={text}" if field.kw_only else text)
         name, n = next(iter(plain.items()))
         raise WrongType(
-            f"the {name} of {self!r} is the plain integer {n}, but times are timestamps: for seconds write "
+            f"`{name}` of {self!r} is the plain integer {n}, but times are timestamps: for seconds write "
             f"{type(self).__name__}({', '.join(shown)}), or give a timedelta; microseconds are '{n}us'"
         )
 
