@@ -2,7 +2,7 @@
 
 Each technique slides a window of 4096 (Recompute of 256) over values in three forms of one sum:
 
-    wraps      `on_overflow="wrap"`: one field, and nobody looks at the values
+    wraps      `on_overflow="wrap"`: one field, and the values are not watched
     watched    the default over small values: one field, and the greatest size of each batch is looked for
     wide       the default over values that 64 bits might not hold: a second field counts the wraps
 

@@ -40,7 +40,7 @@ from windlass.errors import Busy, Interrupted
 PACKAGE = str(Path(windlass.__file__).parent)
 ENVELOPE = str(Path(PACKAGE) / "exclusive.py")  # whose lines lie outside of the call itself
 HERE = str(Path(__file__))
-# An exception here is nobody's to handle: the import system, numba at work, code that the garbage collector runs.
+# Code that cannot handle an exception: the import system, numba at work, code that the garbage collector runs.
 _APART = (HERE, "<frozen", os.sep + "numba" + os.sep, os.sep + "llvmlite" + os.sep, os.sep + "importlib" + os.sep)
 PATIENCE = 120  # seconds until a child counts as hung; a child takes milliseconds
 

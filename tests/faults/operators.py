@@ -26,7 +26,7 @@ Events = Sequence[Mapping[str, Any]]
 
 
 def of_keys(times: Sequence[int], keys: int, first: int = 0) -> Events:
-    """Events of so many keys in turn."""
+    """Events of `keys` keys in turn."""
     return [event(ts, id=first + i, k=f"k{i % keys}", x=i, flag=i % 3 == 0) for i, ts in enumerate(times)]
 
 

@@ -115,7 +115,7 @@ def in_order(technique: Any, interpreted: bool) -> Iterator[Case]:
 
 
 def broken_and_restored(values: list[int]) -> Callable[[Any], None]:
-    """Restoring of a store that cannot be asked for a snapshot any more."""
+    """Restore a store that is broken, and so gives no snapshot."""
     data: dict[str, bytes] = {}
 
     def restore(store: Any) -> None:

@@ -54,7 +54,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--scenarios", type=int, default=1000, help="how many scenarios, each of the next seed")
     parser.add_argument("--types", nargs="+", choices=sorted(WINDOWS), help="windows of these types only")
     parser.add_argument("--without", nargs="+", choices=sorted(DIMENSIONS), default=(), help="leave dimensions out")
-    parser.add_argument("--failures", type=int, default=10, help="stop after so many")
+    parser.add_argument("--failures", type=int, default=10, help="stop after this many")
     parser.add_argument("--whole", action="store_true", help="do not make scenarios that fail smaller")
     options = parser.parse_args(given)
     seeds = range(options.seed, options.seed + options.scenarios)

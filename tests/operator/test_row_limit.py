@@ -111,7 +111,7 @@ def test_the_limit_is_exact(mode: str, types: tuple[str, ...], data: st.DataObje
     run(op, data.draw(streams(in_order)), added if data.draw(st.booleans()) else [])
 
 
-# --------------------------------------------------------------------------- sizes that nobody meant
+# --------------------------------------------------------------------------- sizes that are too large
 
 FAR = 10**10
 WIDE = {

@@ -29,7 +29,7 @@ MADE = Scenario(
 
 @pytest.mark.parametrize("part", range(10))
 def test_scenarios_agree_with_the_oracle(part: int) -> None:
-    """The same ones every time; WINDLASS_EXAMPLES asks for so many in each part. `make sweep` looks longer."""
+    """The same scenarios every time; WINDLASS_EXAMPLES sets how many in each part. `make sweep` plays more."""
     count = EXAMPLES or 20
     for seed in range(part * count, (part + 1) * count):
         made = scenario(seed)

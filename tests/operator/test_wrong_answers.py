@@ -25,7 +25,7 @@ def bounds(results: windlass.Results, name: str) -> list[tuple[int, int]]:
     return [(row.get("low", row["window"]["start"]), row.get("high", row["window"]["end"])) for row in rows]
 
 
-# --------------------------------------------------------------------------- columns that nobody's windows read
+# --------------------------------------------------------------------------- columns that no window reads
 
 
 def test_a_column_is_no_measure_once_its_query_is_removed() -> None:

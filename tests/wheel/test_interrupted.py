@@ -1,4 +1,4 @@
-"""Wheels and histories after exceptions, in two calls at once, and with sizes that nobody meant."""
+"""Wheels and histories after exceptions, in two calls at once, and with sizes that are too large."""
 
 from __future__ import annotations
 

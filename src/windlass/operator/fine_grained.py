@@ -46,8 +46,8 @@ class FineGrained(Exclusive):
 
     `aggregates`: by the names that the answers get. `time` and `key` name columns. One of `span` (a duration) and
     `window` (a number of distinct times) says what a window holds. With a span, an event that comes later than that is
-    answered for with the window as it is. With a number, an event of a new time takes the place of the oldest time once
-    there are so many, even if it is earlier than that: out of order, these need not be the latest times there were.
+    answered for with the window as it is. With a number, a new time replaces the oldest one once the window holds
+    `window` times, even if the new time is earlier. So out of order, a window need not hold the latest times.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ class Ordered:
         self.epoch = 0
         self.room = 1024  # windows that are expected to complete in a run
         self.limit: RowLimit | None = None  # while a call is tried that may give too many rows
-        self.spare = 0  # of the windows that are found then, so many do not come out
+        self.spare = 0  # how many of the windows found then may be old ones, which do not come out
 
     @property
     def splits(self) -> bool:
@@ -524,7 +524,7 @@ class Ordered:
     def most_rows(
         self, coming: Coming, limit: RowLimit, events: int, start: float = -np.inf, *, rewound: bool = False
     ) -> float:
-        """How many windows a run of so many events finds at most. Those on time end after `start`, and so do empty ones
+        """How many windows a run of `events` events finds at most. Those on time end after `start`, and so do empty ones
         if keys are rewound."""
         plan, held = self.plan, len(self.slices) + events
         others = plan.rates.landmarks * (events + self.keys)

@@ -57,7 +57,7 @@ class Nothing(Discretizer):
         return np.full(len(context), FOREVER)
 
     def describe(self) -> str:
-        return "nothing any more"
+        return "of a removed query: finds no windows"
 
 
 def gone_aggregate(token: str, columns: Sequence[str | None], properties: Sequence[bool]) -> Aggregate:

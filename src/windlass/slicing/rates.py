@@ -10,6 +10,8 @@ from windlass.slicing.specifications import EMIT_EMPTY, ENDS, FINDING, MEASURE, 
 
 Array = np.ndarray[Any, Any]
 
+LONGEST = 2.0**64  # no two values of int64 are farther apart
+
 
 class Rates:
     """By specification; a window that several queries ask for counts as often."""
@@ -32,7 +34,7 @@ class Rates:
         return np.asarray(self.weight * np.where(self.single, 1, np.maximum(span, 0) / self.unit + 1))
 
     def most(self, events: int, keys: int, span: Array) -> float:
-        """How many windows hold one of so many events and end in spans of time (infinite where they are not known),
-        and how many that may be empty end there."""
-        spanned = keys * self.spanned(np.where(self.on_time, span, np.inf))
+        """How many windows hold one of `events` events and end in spans of time, and how many empty ones end there.
+        A span that is not known is infinite."""
+        spanned = keys * self.spanned(np.where(self.on_time, np.minimum(span, LONGEST), LONGEST))
         return float(np.where(self.empty, spanned, np.minimum(spanned, events * self.an_event)).sum())

@@ -163,7 +163,7 @@ class Engine(Readable, Exclusive):
             self._make_sure(greatest(columns[0].values) * len(columns[0]))
 
     def _make_sure(self, size: int) -> None:
-        """Sums get 128 bits if 64 might not hold values of so much size more."""
+        """Widen the sums to 128 bits if values whose sizes add up to `size` might not fit into 64."""
         self._size += size
         if self._size >= LIMIT and self._bound.wide is not None:
             try:
