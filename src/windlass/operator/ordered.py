@@ -524,8 +524,10 @@ class Ordered:
     def most_rows(
         self, coming: Coming, limit: RowLimit, events: int, start: float = -np.inf, *, rewound: bool = False
     ) -> float:
-        """How many windows a run of `events` events finds at most. Those on time end after `start`, and so do empty ones
-        if keys are rewound."""
+        """Upper bound on the windows that a run of `events` events finds.
+
+        Windows on time end after `start`. So do empty windows, if keys are rewound.
+        """
         plan, held = self.plan, len(self.slices) + events
         others = plan.rates.landmarks * (events + self.keys)
         for (i, _), carry in zip(self.discretizers, self.carries, strict=True):
