@@ -113,7 +113,7 @@ def parse(duration: Duration, *, unit: str = "us", positive: bool = True) -> int
 
 
 def refuse_plain(what: str, duration: object) -> None:
-    """Refuse a positive integer where times are timestamps: it does not say what it counts."""
+    """Refuse a positive integer where times are timestamps: its unit is unclear."""
     if isinstance(duration, np.timedelta64) or not isinstance(duration, int | np.integer):
         return
     if duration > 0:

@@ -36,7 +36,7 @@ class InvalidArgument(WindlassError, ValueError):
 
 
 class TooManyRows(InvalidArgument):
-    """A call that would give more rows than `max_rows` allows. Nothing has changed."""
+    """A call would return more rows than `max_rows` allows. Nothing has changed."""
 
 
 class WrongType(WindlassError, TypeError):
@@ -55,7 +55,7 @@ class OutOfOrder(WindlassError, ValueError):
 
 
 class Overflow(WindlassError, OverflowError):
-    """An answer that its type cannot hold, such as a sum of int64 beyond 2^63."""
+    """An answer does not fit its type, such as a sum of int64 beyond 2^63."""
 
     row: int | None = None  # of the answer among those made together, if there were several
 
@@ -77,11 +77,11 @@ class CorruptSnapshot(WindlassError, ValueError):
 
 
 class Interrupted(WindlassError, RuntimeError):
-    """An object whose state is unknown, because an exception interrupted a call: restore it, or make another."""
+    """An exception interrupted an earlier call, so the object's state is unknown: restore it, or make another."""
 
 
 class Busy(WindlassError, RuntimeError):
-    """A call of an object that is in another call, of another thread or of a user's function."""
+    """The object is in another call, made by another thread or from inside a user's function."""
 
 
 class LawViolation(WindlassError, AssertionError):

@@ -1,4 +1,4 @@
-"""One call at a time: what keeps an object with state whole when a call is interrupted, or when two calls meet.
+"""One call at a time: protects an object's state when a call is interrupted, or when two calls meet.
 
 An object is idle, in a call, or broken:
 
@@ -36,10 +36,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _BROKEN_BY = "_broken_by"
 _SETTLED = "_settled"
-_OWN = {"windlass", "contextlib", "functools"}  # whose frames may lie between a call and its refusal
+_OWN = {"windlass", "contextlib", "functools"}  # packages whose frames may lie between a call and its refusal
 _LOOKS = 20
 _SPOKEN = {"__copy__": "copying", "__deepcopy__": "copying", "__reduce__": "pickling", "_contents": "merge"}
-_calls: set[CodeType] = set()  # of the wrappers below, by which a call is found on a stack
+_calls: set[CodeType] = set()  # code of the wrappers below: it identifies a call on a stack
 
 
 class Exclusive:
@@ -47,7 +47,7 @@ class Exclusive:
 
     __slots__ = ("__dict__", "__weakref__", "_idle")
     _idle: bool
-    _mend: ClassVar[str] = ""  # how a broken object is replaced, where that is not said by its having `restore`
+    _mend: ClassVar[str] = ""  # how to replace a broken object of a class without `restore`
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
@@ -63,14 +63,14 @@ class Exclusive:
         self.__dict__[_SETTLED] = error, False
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copying and pickling take, unless the object is broken or in a call."""
+        """Return the state to copy or pickle. Refused if the object is broken or in a call."""
         if not _is_idle(self):
             _refuse(self, "copying")
         return dict(self.__dict__)
 
 
 def exclusive(method: Method) -> Method:
-    """A method that no other call of its object may meet. Costs less than 0.2 µs a call."""
+    """Make a method exclusive: while it runs, other calls of its object are refused. Costs < 0.2 µs a call."""
     name = method.__name__
 
     @wraps(method)
@@ -91,7 +91,7 @@ def exclusive(method: Method) -> Method:
 
 
 def reading(method: Method) -> Method:
-    """A method that leaves its object as it is, whatever it raises. No other call may meet it."""
+    """Make a method exclusive that leaves its object unchanged, whatever it raises."""
     name = method.__name__
 
     @wraps(method)
@@ -166,14 +166,14 @@ def _settle(owner: Any, error: BaseException) -> None:
 
 
 def _has_not_begun(error: BaseException) -> bool:
-    """Whether the method was not even entered, for it was called with arguments that it does not have."""
+    """Whether the method was never entered, because the arguments did not match its signature."""
     return isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
 def _is_from_outside(error: WindlassError, owner: Any) -> bool:
-    """Whether the error came out of a function that is not the package's own."""
+    """Whether the error was raised by a function outside the package."""
     if isinstance(error, Busy | Interrupted):
-        return True  # this call was let in, so it is another call that was refused
+        return True  # this call was let in, so another one was refused
     frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_locals.get("self") is not owner]
     return any(frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN for frame in frames)
 
@@ -193,15 +193,17 @@ def _refuse(owner: Any, name: str) -> NoReturn:
 
 
 def _is_broken(owner: Any, asking: FrameType) -> bool:
-    """Whether an object that is not idle is in no call either. While this looks, calls of other threads may end and
-    others begin, so it looks again before it says so."""
+    """Whether an object that is not idle is not in a call either.
+
+    Calls of other threads may end and begin during the search, so it searches twice before it returns True.
+    """
     if _BROKEN_BY in owner.__dict__:
         return True
     return not any(_in_call(owner, asking) or _is_idle(owner) for _ in range(_LOOKS))
 
 
 def _in_call(owner: Any, asking: FrameType) -> bool:
-    """Whether a call of this object is on the stack of a thread, not counting the call that asks."""
+    """Whether a call of this object is on the stack of some thread. The calling frame does not count."""
     return any(_holds_call(frame, owner, asking) for frame in sys._current_frames().values())
 
 

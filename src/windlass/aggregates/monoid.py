@@ -67,9 +67,9 @@ class Monoid:
     vectorised: tuple[tuple[Function, Function], ...] = ()
     has_identity: bool = True  # False: identity() only fills memory, ⊕ must never see it
     answers_empty: bool = False  # lower(identity()) is an answer: count of nothing is 0
-    wraps: bool = False  # ⊕ is addition modulo 2^64, or 2^128: ⊖ is exact however much was combined
-    wide: Monoid | None = None  # of sums that may leave 64 bits; its partials have one field more, see `overflow`
-    can_overflow: bool = False  # an answer that does not fit its type is an error; of decimals, see `may_not_fit`
+    wraps: bool = False  # ⊕ adds modulo 2^64 or 2^128, so ⊖ is exact after any number of ⊕
+    wide: Monoid | None = None  # the form with one more field, for sums that may leave 64 bits: see `overflow`
+    can_overflow: bool = False  # an answer that overflows its type raises; for decimals see `may_not_fit`
     nullable: bool = False
     commutative: bool = True
     interpreted: str | None = None  # why kernels run interpreted; None: compiled
@@ -84,7 +84,7 @@ class Monoid:
 
     @cached_property
     def may_not_fit(self) -> bool:
-        """Whether an answer may not fit its type, which is an error."""
+        """Whether an answer can overflow its type and raise."""
         if self.can_overflow or self.finish is not None or not pa.types.is_decimal(self.result):
             return self.can_overflow
         digits = max((t.arrow.precision for t in self.inputs if t.is_decimal), default=0)

@@ -1,14 +1,14 @@
-"""Sums of 64-bit integers: one field while they provably fit, two from then on; and answers that fit no type.
+"""Sums of 64-bit integers: one field while they provably fit, two fields afterwards. Answers that overflow.
 
-A partial of one int64 adds modulo 2^64. As long as the sizes |x| of all events together stay below 2^63, nothing that
-is made of them can leave 64 bits, in whatever order they are added and subtracted: one field is exact, and as fast as
-can be. The holder of partials adds up the sizes (`greatest` of a batch times its length) before it takes a batch. Once
-they could reach 2^63, it *widens*: every partial gets a second field, `high`, which is 0 so far.
+A partial of one int64 adds modulo 2^64. While Σ|x| over all events stays below 2^63, no sum or difference of partials
+can leave 64 bits: one field is exact, and fastest. The holder of partials keeps an upper bound of Σ|x|. Before it takes
+a batch, it adds the batch's `greatest` value times its length. Once the bound reaches 2^63, the holder *widens*: every
+partial gets a second field, `high`, which starts at 0.
 
     sum = low + 2^64 · high         low: the old field, signed (of uint64: unsigned); high: how often it wrapped
 
-Together they are an integer modulo 2^128, so ⊕ and ⊖ are exact however much was added: 2^64 events. An answer fits if
-its `high` is 0. Partials are never narrowed again.
+Together they are an integer modulo 2^128, so ⊕ and ⊖ are exact for 2^64 events. An answer fits if its `high` is 0.
+Partials are never narrowed again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Array = np.ndarray[Any, Any]
 Mask = Array | None
 OnOverflow = Literal["raise", "null", "wrap"]
 
-LIMIT = 1 << 63  # what the sizes of all values together must stay below
+LIMIT = 1 << 63  # Σ|x| must stay below this for one field to be exact
 HIGH = Field("high", INT64)
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 
@@ -59,16 +59,17 @@ def checked(on_overflow: Any) -> OnOverflow:
 
 
 def params(on_overflow: OnOverflow) -> tuple[tuple[str, Any], ...]:
-    """What tells aggregates apart; the default goes without saying."""
+    """The mode as parameters of an aggregate. The default is left out, so it does not show in names."""
     return () if on_overflow == "raise" else (("on_overflow", on_overflow),)
 
 
 def as_unsigned(x: Any) -> Any:
-    """The bits of an int64; and back. Compiled they cost nothing, interpreted they wrap where Python would not."""
+    """The bits of an int64 as an unsigned integer. Costs nothing when compiled, and wraps in plain Python, too."""
     return int(np.int64(x).view(np.uint64))
 
 
 def as_signed(x: Any) -> Any:
+    """The inverse of `as_unsigned`."""
     return int(np.uint64(x & _ALL_BITS).view(np.int64))
 
 
@@ -77,7 +78,7 @@ def modulo(x: Any) -> Any:
     return np.uint64(x & _ALL_BITS)
 
 
-# --------------------------------------------------------------------------- how large values are
+# --------------------------------------------------------------------------- the bound of Σ|x|
 
 
 def greatest(values: Array) -> int:
@@ -89,7 +90,7 @@ def greatest(values: Array) -> int:
 
 @cache
 def greatest_signed() -> Callable[[Array], int]:
-    """`greatest(values)` of int64, less 1: one loop without branches, as small batches wait for it too."""
+    """A kernel for `greatest(values) - 1` of int64: one loop without branches, fast for small batches too."""
 
     def greatest(values: Any) -> Any:
         most = 0
@@ -98,7 +99,7 @@ def greatest_signed() -> Callable[[Array], int]:
         return most
 
     kernel = compiled(greatest)
-    for flag in (True, False):  # arrays of Arrow's cannot be written to, and are of another type to the compiler
+    for flag in (True, False):  # to numba, Arrow's read-only arrays are another type
         nothing = np.zeros(0, np.int64)
         nothing.flags.writeable = flag
         kernel(nothing)
@@ -106,7 +107,7 @@ def greatest_signed() -> Callable[[Array], int]:
 
 
 def widened(m: Monoid, columns: Columns, results: bool = False) -> Columns:
-    """Partials of a monoid (or its result columns) as those of its wide form: the same, and `high` is 0."""
+    """Convert partials of a monoid (or its result columns) to its wide form: add `high`, which is 0."""
     assert m.wide is not None
     old, new = (m.result_fields, m.wide.result_fields) if results else (m.fields, m.wide.fields)
     if not columns:
@@ -116,11 +117,11 @@ def widened(m: Monoid, columns: Columns, results: bool = False) -> Columns:
     return tuple(known[f.name] if f.name in known else np.zeros(length, f.dtype) for f in new)
 
 
-# --------------------------------------------------------------------------- answers that do not fit
+# --------------------------------------------------------------------------- answers that overflow
 
 
 def flagged(what: str, result: pa.DataType, on_overflow: OnOverflow) -> dict[str, Any]:
-    """What a monoid's answers look like whose `lower` gives (value, high); `high` is 0 where the value fits."""
+    """The result fields of a monoid whose `lower` gives (value, high). A value fits if its `high` is 0."""
 
     def finish(columns: Columns, defined: Mask) -> pa.Array:
         low, high = columns
@@ -138,7 +139,7 @@ def flagged(what: str, result: pa.DataType, on_overflow: OnOverflow) -> dict[str
 
 
 def forgiving(m: Monoid) -> Monoid:
-    """The same, with null in place of what does not fit."""
+    """The same monoid, with null in place of an answer that overflows."""
     return replace(m, finish=flagged("", m.result, "null")["finish"]) if m.can_overflow else m
 
 
@@ -153,7 +154,7 @@ def _too_great(what: str, value: int, type_: pa.DataType, row: int) -> Overflow:
 
 
 def located(error: Overflow, place: Callable[[int], str]) -> Overflow:
-    """The same error, whose message begins with the place of the answer that does not fit."""
+    """The same error. Its message starts with the place of the answer that overflows."""
     if error.row is None:
         return error
     told = Overflow(f"{place(error.row)}: {error}")

@@ -36,7 +36,7 @@ class _Partial:
 
     def __call__(self, *types: ValueType) -> Monoid:
         m = self.of.build(*types)
-        m = m.wide or m  # kept for long, and by many: no one watches how large they get
+        m = m.wide or m  # long-lived and shared by processes: no holder bounds Σ|x|
         if any(field.dtype == OBJECT for field in m.fields):
             raise UnsupportedAggregate(
                 f"the partials of {self.of!r} grow with its events, so they cannot be kept as columns"

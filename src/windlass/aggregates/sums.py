@@ -80,7 +80,7 @@ def sum(column: str | None = None, *, on_overflow: OnOverflow = "raise") -> Aggr
 
 @cache
 def _builds(on_overflow: OnOverflow) -> tuple[Build, Build]:
-    """The same functions for the same mode, as what they build is kept by them."""
+    """The build functions of a mode. One pair per mode: built monoids are cached by the function."""
     return partial(_sum, on_overflow=on_overflow), partial(_exact_sum, on_overflow=on_overflow)
 
 
@@ -184,7 +184,7 @@ def _wide_sum(type_: ValueType, result: pa.DataType, on_overflow: OnOverflow) ->
 
     def combine(a: Any, b: Any) -> Any:
         low = as_signed(as_unsigned(a[0]) + as_unsigned(b[0]))
-        return (low, a[1] + b[1] + int(low < a[0]) + (b[0] >> 63))  # less than before, unless that was to be expected
+        return (low, a[1] + b[1] + int(low < a[0]) + (b[0] >> 63))  # low < a: a wrap if b >= 0, normal if b < 0
 
     def inverse(c: Any, a: Any) -> Any:
         low = as_signed(as_unsigned(c[0]) - as_unsigned(a[0]))
@@ -349,7 +349,7 @@ def _exact_long_avg(type_: ValueType) -> Monoid:
 
     def combine(a: Any, b: Any) -> Any:
         low = as_signed(as_unsigned(a[0]) + as_unsigned(b[0]))
-        carry = int(low < a[0]) + (b[0] >> 63)  # less than before, unless that was to be expected
+        carry = int(low < a[0]) + (b[0] >> 63)  # low < a: a wrap if b >= 0, normal if b < 0
         return (low, a[1] + b[1] + carry * _CARRY)
 
     def inverse(c: Any, a: Any) -> Any:

@@ -196,7 +196,7 @@ def to_arrow(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any] | None, t
 
 
 def _too_many_digits(items: list[Any], type_: pa.DataType) -> Overflow:
-    """What is wrong with the first decimal that has more digits than its type."""
+    """Describe the first decimal that has more digits than its type."""
     for row, item in enumerate(items):
         try:
             pa.array([item], type=type_)

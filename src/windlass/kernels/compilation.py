@@ -222,7 +222,7 @@ def _teach_numba() -> None:
         return copy
 
 
-# Numba's words if the callback that takes compiled code from LLVM was interrupted: what is raised there is lost.
+# Numba's message if the callback that receives compiled code from LLVM was interrupted. The exception itself is lost.
 _SWALLOWED = "no compiled object yet"
 
 
@@ -331,8 +331,10 @@ def _register(function: FunctionType) -> None:
 
 
 def _register_global(function: FunctionType, inside: tuple[FunctionType, ...] = ()) -> None:
-    """A function called through its global name cannot be replaced by a copy: make the original known, once all that it
-    calls is."""
+    """Register the original of a function that is called through its global name, after all that it calls.
+
+    Such a function cannot be replaced by a copy.
+    """
     if function in _TAUGHT or function in _registered or function in inside:
         return
     try:

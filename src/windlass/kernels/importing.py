@@ -14,16 +14,16 @@ from threading import Lock
 __all__ = ["import_numba"]
 
 _PACKAGES = ("numba", "llvmlite")
-# What is used here, and what numba itself would import late, with the first kernel.
+# Modules used here, and modules that numba would otherwise import with the first kernel.
 _MODULES = ("numba", "numba.extending", "numba.core.caching", "numba.cpython.unsafe.numbers", "llvmlite.ir")
 
 _importing = Lock()
 _is_whole = False
-_known: frozenset[str] | None = None  # the modules that were there before an import that is not over
+_known: frozenset[str] | None = None  # the modules loaded before an import that is still running
 
 
 def import_numba() -> None:
-    """Import numba, if that was not done before."""
+    """Import numba once."""
     if not _is_whole:
         with _importing:
             _import()

@@ -62,7 +62,7 @@ class Answers:
 
     @property
     def may_not_fit(self) -> bool:
-        """Whether an answer may not fit its type, which is an error."""
+        """Whether an answer can overflow its type and raise."""
         return any(monoid.may_not_fit for group in self.groups for _, monoid in group.lowering)
 
     def keep(self, queries: Sequence[Query]) -> None:
@@ -112,7 +112,7 @@ class Answers:
 
 
 class _Place(NamedTuple):
-    """Where an answer is, in words."""
+    """Describe the place of an answer for an error message."""
 
     members: _Members
     aggregate: int

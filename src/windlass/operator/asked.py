@@ -63,7 +63,7 @@ def options(operator: Operator) -> dict[str, Any]:
 def plain_options(operator: Operator) -> dict[str, Any]:
     """The options as plain data."""
     given = options(operator)
-    del given["max_rows"]  # another one may go on from the same state
+    del given["max_rows"]  # may differ after a restore
     given["allowed_lateness"] = in_unit(operator._lateness, "us")
     given["key_ttl"] = None if operator._key_ttl is None else in_unit(operator._key_ttl, "us")
     given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
@@ -73,7 +73,7 @@ def plain_options(operator: Operator) -> dict[str, Any]:
 
 
 def asked(operator: Operator) -> dict[str, Any]:
-    """Options and queries as plain data; equal if the operators are to do the same."""
+    """Options and queries as plain data. Equal data means equal results."""
     queries = {query.name: _description(query) for query in planned(operator)}
     functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
     parts = Parts(operator.queries, operator._reader.unit)

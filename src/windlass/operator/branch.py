@@ -54,9 +54,9 @@ class Branch:
         self.engine: Engine | None = None
         self.answers: Answers | None = None
         self.types: dict[str, ValueType] = {}  # of the columns that are aggregated
-        self.sizes: dict[int, int] = {}  # by lift: what its values came to so far, in size, see `widening`
+        self.sizes: dict[int, int] = {}  # upper bound of Σ|x| by lift: see `widening`
         self.due: list[Rows] = []
-        self.found = 0  # rows that are due, or more
+        self.found = 0  # upper bound of the rows that are due
 
     @property
     def running(self) -> Engine:
@@ -66,7 +66,7 @@ class Branch:
 
     @property
     def starts_after(self) -> int:
-        """The time after which the first of its queries begins to see events; of those that were not removed."""
+        """The time after which the first of its remaining queries sees events."""
         plan = self.plan
         if not plan.joins or any(q.name not in plan.removed for q in plan.queries[: plan.joins[0][1]]):
             return self.since
@@ -74,7 +74,7 @@ class Branch:
 
     @property
     def joins_next(self) -> bool:
-        """Whether its queries were added, and may share the slices of another branch once the next events come."""
+        """Whether its queries were added and may join the slices of another branch with the next events."""
         return self.engine is None and self.since != LONG_AGO
 
     def _planned(self, unit: str | None) -> Plan:
@@ -161,21 +161,23 @@ class Branch:
         self._lower()
 
     def _lower(self) -> None:
-        """Make results of the partials as they are now."""
+        """Rebuild `answers` for the current form of the partials."""
         self.answers = Answers(self.plan, [lift.monoid for lift in self.running.lifts], self.types)
         self.answers.keep(self.queries)
 
     def watch(self, tuples: Tuples, beyond: Sequence[int] = ()) -> bool:
-        """Before events are taken: make sure that sums hold them. `beyond`: lifts that are known not to. Whether any
-        partials have changed."""
+        """Widen the sums that the coming events could overflow, and those of the lifts `beyond`.
+
+        Return True if any partials have changed.
+        """
         which = {*beyond, *outgrown(self.running.lifts, self.sizes, tuples)}
         if which:
             self.widen(sorted(which))
         return bool(which)
 
     def widen(self, which: Sequence[int]) -> None:
-        """Sums of these lifts have 128 bits from now on."""
-        rows = [replace(part, partials=list(part.partials)) for part in self.due]  # others may keep what it was
+        """Give the sums of these lifts 128 bits."""
+        rows = [replace(part, partials=list(part.partials)) for part in self.due]  # an undo may hold the old ones
         widen(which, self.running.lifts, [rows, self.engine])
         self.due = rows
         self._lower()
@@ -215,7 +217,7 @@ class Branch:
         self.running.change_store()
 
     def advance(self, watermark: int, over: bool = False, partial: bool = False, passed: Array = NO_WATERMARKS) -> None:
-        """`passed` are watermarks up to this one that came since the last one, if it matters which there were."""
+        """`passed`: the watermarks since the last call, where empty windows depend on them."""
         if self.engine is not None:
             self.due.append(self.engine.advance(watermark, over, partial, passed))
             self.found += len(self.due[-1])
@@ -227,18 +229,18 @@ class Branch:
         return np.array([min(NEVER, self.since + f.bound.doubt) for f in self.plan.findings], np.int64)
 
     def due_rows(self) -> Rows | None:
-        """The rows that are due; None before there is an engine."""
+        """The rows that are due, or None before there is an engine."""
         if self.engine is None:
             return None
         return self._whole(Rows.concat(self.due) if self.due else no_rows(self.engine.lifts))
 
     def waiting(self) -> list[Rows]:
-        """The rows that were found since results came out."""
+        """The rows found since the last results."""
         found = self.due if self.engine is None else [*self.due, *self.engine.waiting()]
         return [self._whole(rows) for rows in found]
 
     def drop_due(self) -> None:
-        """Forget the rows that are due: they have come out."""
+        """Drop the due rows after they were returned."""
         self.due, self.found = [], 0
 
     def _whole(self, rows: Rows) -> Rows:

@@ -9,11 +9,11 @@ compared:
     a window that is not here yet         comes out for the first time (or again, if it was retracted before)
     one that is here and no longer found  comes out as a retraction, with its last values
 
-A window is what its bounds and its ordinal are: how many windows with these bounds come before it. Ordinals can differ
-from 0 for the types only that say so (`Window.has_ordinals`). Two kinds of rows are here for other windows' sake:
+Bounds and ordinal identify a window. The ordinal counts the earlier windows with the same bounds; it is always 0 unless
+the window type declares `has_ordinals`. Two kinds of rows are kept for the sake of other windows:
 
-    RETRACTED   its window may come back, and then its revisions go on
-    CLOSED      it comes before another window with the same bounds, and keeps its ordinal
+    RETRACTED   the window may come back, and its revisions then continue
+    CLOSED      a later window may have the same bounds, and this one keeps its ordinal
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from windlass.operator.lift import Lift, identities
 Array = np.ndarray[Any, Any]
 
 FINDING, KEY, LOW, HIGH, START, END, BEGIN, OLDEST, YOUNGEST, EVENTS, NEXT, STATE, ORDINAL, ORDER = range(14)
-PLACES = 4  # words of ORDER: in what order windows of a key close
+PLACES = 4  # words of ORDER, by which the windows of a key close
 WIDTH = ORDER + PLACES
 IDENTITY = [FINDING, KEY, LOW, HIGH, ORDINAL]
 
@@ -44,7 +44,7 @@ class Rows:
     finding: Array
     key: Array
     low: Array
-    high: Array  # where windows have ordinals: these, since their bounds are `start` and `end`
+    high: Array  # of windows with ordinals: the ordinal, as their bounds are `start` and `end`
     start: Array
     end: Array
     revision: Array
@@ -112,7 +112,7 @@ class Rows:
 
 
 class Emitted:
-    """The log of correctable windows. `has_ordinals` says which findings have any."""
+    """The log of correctable windows. `has_ordinals`: mask of the findings whose windows have ordinals."""
 
     def __init__(self, monoids: Sequence[Monoid], has_ordinals: Array | None = None) -> None:
         self.has_ordinals = has_ordinals
@@ -165,7 +165,7 @@ class Emitted:
         return Rows.concat(rows)
 
     def _count(self, found: Array, has_ordinals: Array, of_again: Array) -> None:
-        """Give windows their ordinals: those that are here and stay come before all that were found."""
+        """Assign ordinals to the windows found. Windows in the log that stay come first."""
         mine = np.flatnonzero(has_ordinals[found[:, FINDING]])
         if not len(mine):
             return
@@ -213,7 +213,7 @@ class Emitted:
 
 
 def match(old: Array, new: Array) -> tuple[Array, Array]:
-    """Pairs of rows of the same window."""
+    """Row numbers, in `old` and in `new`, of windows that are in both."""
     if not len(old) or not len(new):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     both = np.concatenate([old[:, IDENTITY], new[:, IDENTITY]])

@@ -63,15 +63,15 @@ class Engine(ABC):
 
     @abstractmethod
     def advance(self, watermark: int, over: bool, partial: bool, passed: Array) -> Rows:
-        """The rows that are due. `passed` are the watermarks since the last one, if it matters which there were."""
+        """The rows that are due. `passed`: the watermarks since the last call, where empty windows depend on them."""
 
     @abstractmethod
     def most_rows(self, coming: Coming, limit: RowLimit) -> float:
-        """How many rows a call finds at most. Raises if they are too many for certain. Nothing changes."""
+        """Upper bound on the rows that a call finds. Raise if they certainly exceed the limit. Nothing changes."""
 
     @abstractmethod
     def count_for(self, limit: RowLimit | None) -> None:
-        """Hold windows against a limit before there is room for them, until it is None."""
+        """Check windows against this limit before allocating them. None switches that off."""
 
     found: int = 0  # rows that wait for `advance`
 
@@ -131,7 +131,7 @@ class Engine(ABC):
         return None
 
     def open_windows(self, watermark: int) -> int | None:
-        """How many windows hold events and are not complete at a watermark; None if only a `peek` can tell."""
+        """Number of windows that hold events and are incomplete at a watermark; None if only `peek` can tell."""
         return None
 
 
@@ -281,7 +281,8 @@ class Reordered(Engine):
         waiting = [(events, refused) for events, _, refused in self.pending]
         for c, name, findings in self.plan.measured():
             parts = self.replay.fitting(c)
-            for events, refused in [*waiting, (tuples, refusals)]:  # what no window on it accepts may have any value
+            # Events that no window on the measure accepts may have any value.
+            for events, refused in [*waiting, (tuples, refusals)]:
                 parts.append(events if refused is None else events.take(np.flatnonzero(~refused[findings].all(axis=0))))
             everything = Tuples.concat(parts)
             order = everything.order(len(self.replay.position))

@@ -135,7 +135,7 @@ class Events:
         return _integers(array, name, "measure")
 
     def mask(self, predicate: Predicate) -> Array:
-        """Which events meet a predicate. It is asked once."""
+        """Mask of the events that meet a predicate, which is evaluated once."""
         if predicate not in self._masks:
             self._masks[predicate] = predicate.mask(self.table)
         return self._masks[predicate]

@@ -1,4 +1,4 @@
-"""Expired events of many batches in one table, though a column may have another type in each of them.
+"""Expired events of many batches in one table, though a column may have a different type in each batch.
 
 An operator looks at the columns that its queries read; the others may be anything. A column of expired events has the
 type that all batches have, or one that holds the values of all: encodings are taken off (dictionaries, views), numbers
@@ -34,7 +34,7 @@ def _given(name: str, table: pa.Table) -> pa.ChunkedArray:
 
 
 def _plain(array: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values themselves, of which there may be several encodings."""
+    """Decode the values: each batch may encode them differently."""
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if pa.types.is_string_view(array.type):
@@ -57,7 +57,7 @@ def _common_type(types: Sequence[pa.DataType]) -> pa.DataType:
 def _cast(parts: Sequence[pa.ChunkedArray], type_: pa.DataType) -> list[pa.ChunkedArray]:
     try:
         return [part if part.type == type_ else part.cast(type_) for part in parts]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a value does not fit, or there is no text of this type
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a value does not fit, or the type has no text form
         return [pa.chunked_array([pa.array([_text(value) for value in part], pa.string())]) for part in parts]
 
 

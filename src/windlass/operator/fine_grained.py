@@ -103,8 +103,10 @@ class FineGrained(Exclusive):
             raise
 
     def _kept(self, events: Events) -> _Keyed | _Single:
-        """A copy of the windows, if the batch may be refused: it is the first one, a function of the user's may raise,
-        or an answer might not fit its type."""
+        """Copy the windows if the batch may be refused, else return None.
+
+        A batch may be refused if it is the first one, if a user's function may raise, or if an answer may overflow.
+        """
         can_fail = any(a.definition for a in self.aggregates.values())
         if can_fail or self._windows.is_empty or self._windows.may_overflow(events, self.aggregates):
             return self._windows.copied()
@@ -157,7 +159,7 @@ class FineGrained(Exclusive):
 
 
 def _place(name: str, key: str, events: Events, row: int) -> str:
-    """Where an answer is, in words."""
+    """Describe the place of an answer for an error message."""
     assert events.time_type is not None
     time = pa.scalar(int(events.ts[row]), pa.int64()).cast(events.time_type)
     return ", ".join(part for part in (f"aggregate {name!r}", key, f"the window of the event at {time}") if part)
@@ -221,7 +223,7 @@ class _Keyed:
     def __init__(self, names: Sequence[str]) -> None:
         self.keys, self.trees = KeyIndex(names), Trees()
         self.lifts: dict[str, Lift] = {}
-        self.sizes: dict[int, int] = {}  # of the values that each of them was given, see `widening`
+        self.sizes: dict[int, int] = {}  # upper bound of Σ|x| by lift: see `widening`
 
     def take(self, events: Events, aggregates: Mapping[str, Aggregate], window: int, span: int) -> dict[str, pa.Array]:
         if not self.lifts:
@@ -250,7 +252,7 @@ class _Keyed:
         return _place(name, self.keys.shown(int(ids[row])), events, row)
 
     def _watch(self, tuples: Tuples) -> None:
-        """Before events are taken: make sure that sums hold them."""
+        """Widen the sums that the coming events could overflow."""
         lifts = list(self.lifts.values())
         if which := outgrown(lifts, self.sizes, tuples):
             widen(which, lifts, [])
@@ -328,7 +330,7 @@ def _tuples(events: Events, aggregates: Mapping[str, Aggregate]) -> Tuples:
 
 
 def _as_wide(m: Monoid, columns: Columns) -> Columns:
-    """Partials as a monoid has them that may have become wide just now."""
+    """Convert partials to the fields of a monoid that may have just become wide."""
     return (columns[0], np.zeros(len(columns[0]), np.int64), *columns[1:]) if len(columns) < len(m.fields) else columns
 
 

@@ -50,7 +50,7 @@ class KeyColumn:
         self.type, self.table = type_, table
 
     def tell(self, type_: pa.DataType | None) -> None:
-        """Have this type, if no value has told another one."""
+        """Adopt this type unless a value has already fixed one."""
         if self.type != type_:
             self.bind(type_)
 

@@ -74,7 +74,7 @@ class KeyIndex:
         return self.enter(self.read(columns, rows), rows)
 
     def read(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> list[list[Part]]:
-        """The columns as `enter` takes them. All that can be wrong with them is found here; nothing changes."""
+        """Check the key columns and convert them for `enter`. Nothing changes."""
         if len(columns) != len(self.names):
             raise InvalidArgument(f"there are {len(self.names)} key column(s), got {len(columns)}")
         lengths = {len(c) for c in columns} | {rows}
@@ -83,7 +83,7 @@ class KeyIndex:
         return [column.read(array) for column, array in zip(self._columns, columns, strict=True)]
 
     def enter(self, read: list[list[Part]], rows: int) -> Array:
-        """The id of each row of columns that were read. An index in which this was interrupted is not to be used."""
+        """The id of each row of `read` columns. If this is interrupted, the index must be discarded."""
         if not self.names:
             return _zeros(rows)
         ids = np.empty(0, np.int64)
@@ -99,7 +99,7 @@ class KeyIndex:
         return f"key {', '.join(named)}" if named else ""
 
     def truncate(self, n: int, types: Sequence[pa.DataType] | None = None) -> None:
-        """Forget all keys but the first n. `types` are those of that time, if they may have been told by nulls only."""
+        """Drop all keys but the first n. `types`: the column types of that time, if only nulls had fixed them."""
         if not 0 <= n <= len(self):
             raise InvalidArgument(f"cannot truncate {len(self)} key(s) to {n}")
         self._truncate(n)

@@ -47,7 +47,7 @@ Array = np.ndarray[Any, Any]
 
 _CHUNK = 1 << 17  # events
 
-Cuts = tuple[list[tuple[int, int]], int, Array]  # what `segments` says
+Cuts = tuple[list[tuple[int, int]], int, Array]  # the result of `segments`
 
 
 class Operator(Exclusive):
@@ -65,7 +65,7 @@ class Operator(Exclusive):
     A call that would give more than `max_rows` rows is refused before anything changes.
     """
 
-    # The queries as of the last call that was not interrupted: those that `restore` goes on with. No part of the state.
+    # The queries after the last call that was not interrupted. `restore` uses them; they are not part of the state.
     __slots__ = ("_registered",)
     _registered: tuple[Query, ...]
 
@@ -119,9 +119,9 @@ class Operator(Exclusive):
         self._lifetimes = Lifetimes()
         self._watermark = LONG_AGO
         self._greatest = LONG_AGO  # event time
-        self._sequence = LONG_AGO  # in order: that of the last event
+        self._sequence = LONG_AGO  # the last event's, if events come in order
         self._next = LONG_AGO  # the watermark to come
-        self._passed = np.empty(0, np.int64)  # watermarks that came since, if it matters which there were
+        self._passed = np.empty(0, np.int64)  # watermarks since the last `advance`, where empty windows depend on them
         self._arrivals = 0
         self._finished = False
         self._expired: list[pa.Table] = []
@@ -173,18 +173,18 @@ class Operator(Exclusive):
             raise InvalidArgument("the stream was finished; make another operator for another stream")
 
     def _read(self, batch: Any) -> Events:
-        """The events of a batch, with all that may be wrong with them or raise: nothing has changed yet."""
+        """Read and check the events of a batch. Everything that can raise does so here, before any change."""
         plans = [branch.plan for branch in self._branches]
         events = self._reader.read(batch, *self._read_by(plans))
         for plan in plans:
             for i in plan.masks_read if len(events) else ():
                 events.mask(plan.predicates[i])
         if len(events) and self._may_expire(events):
-            events.rows(np.empty(0, np.int64))  # refused here, if a column cannot be given back
+            events.rows(np.empty(0, np.int64))  # refuse here if a column cannot be returned by `late()`
         return events
 
     def _may_expire(self, events: Events) -> bool:
-        """Whether events may come too late, and have to be given back with all of their columns."""
+        """Whether events may come too late, so that `late()` must return them with all columns."""
         first, _, ascending = events.extent
         if first <= self._first_seen:
             return True
@@ -230,7 +230,7 @@ class Operator(Exclusive):
             )
 
     def _prepare_slices(self, slices: SliceTable, ids: Array) -> tuple[SliceTable, list[Tuples]]:
-        """The slices as each branch takes them."""
+        """Convert slices to the form that each branch takes."""
         if self._is_unplanned:
             dtypes = {name: str(t) for branch in self._branches for name, t in branch.plan.dtypes.items()}
             span = float(slices.last.max()) - float(slices.first.min())
@@ -259,8 +259,11 @@ class Operator(Exclusive):
         return ids
 
     def _prepare(self, events: Events, undo: Undo) -> tuple[list[Tuples], bool]:
-        """The events as each branch reads them, checked; keys get their ids. Also says whether they can only be checked
-        as they are taken: watermarks that follow the stream may close the windows that an event would not fit."""
+        """Convert events to the form that each branch reads, check them, and give keys their ids.
+
+        Also return whether they can only be checked as they are taken: watermarks that follow the stream may close the
+        windows that an event would not fit.
+        """
         unit = _unit_of(events)
         self._check_lengths(unit)
         ids = self._ids(events.keys, len(events), undo)
@@ -293,19 +296,19 @@ class Operator(Exclusive):
         return prepared, is_in_doubt
 
     def _check_events(self, parts: Sequence[Tuples]) -> None:
-        """Refuse events that an engine cannot take; `parts` is by branch."""
+        """Refuse events that an engine cannot take. `parts` holds the events by branch."""
         for branch, part in zip(self._branches, parts, strict=True):
             branch.running.check(part if branch.since == LONG_AGO else part.take(part.ts > branch.since))
 
     def _cuts(self, events: Events) -> Cuts | None:
-        """Where watermarks that follow the stream come in between, because an event is late then."""
+        """Where to split a batch: watermarks that follow the stream come between events if one of them is late then."""
         if self._watermarks is None:
             return None
         delay, every = self._watermarks.bind(_unit_of(events))
         return segments(events.ts, self._greatest, self._watermark, delay, every)
 
     def _finding_in(self, events: Events, cuts: Cuts | None) -> Coming | None:
-        """What a batch is about to do where it finds windows."""
+        """Describe the work of a coming batch, for the row limit."""
         least, greatest = events.extent[0], max(self._greatest, events.extent[1])
         if self._in_order:
             return Coming(max(self._watermark, greatest), events=len(events), least=least, greatest=greatest)
@@ -315,7 +318,7 @@ class Operator(Exclusive):
         return Coming(marks[-1], events=len(events), least=least, greatest=greatest, times=len(marks))
 
     def _check_lengths(self, unit: str | None) -> None:
-        """Refuse lengths that do not go with the stream's unit."""
+        """Refuse plain integers as lengths if the stream's times are timestamps."""
         for name, length in (("key_ttl", self._key_ttl), ("allowed_lateness", self._lateness)):
             if unit is not None:
                 durations.refuse_plain(name, length)
@@ -327,7 +330,7 @@ class Operator(Exclusive):
             refuse_plain(query for branch in self._branches if branch.engine is None for query in branch.queries)
 
     def _take(self, tuples: list[Tuples], events: Events, cuts: Cuts | None, check: bool) -> None:
-        """Hand events to the branches; watermarks that follow the stream come in between where an event is late."""
+        """Hand events to the branches, with watermarks in between where that makes an event late."""
         if cuts is None:
             self._greatest = max(self._greatest, events.extent[1])
             if self._in_order:
@@ -423,7 +426,7 @@ class Operator(Exclusive):
 
     @property
     def _first_seen(self) -> int:
-        """The time after which a query sees events; all that are left may have been added later."""
+        """The time after which some query sees events. It is late if every remaining query was added later."""
         return min(branch.starts_after for branch in self._branches)
 
     def _in_time(self, ts: Array) -> bool:
@@ -467,7 +470,7 @@ class Operator(Exclusive):
         before = np.concatenate([[last], ts[:-1]])
         bad = ts < before
         if sequence is not None:
-            # An event at a watermark that was given, rather than brought by an event, comes after no other of its time.
+            # If `advance` has passed the last event, no event at this time has a sequence to compare with.
             number = self._sequence if self._greatest == last else LONG_AGO
             numbers = np.concatenate([[number], sequence[:-1]])
             bad |= (ts == before) & (sequence < numbers)
@@ -512,7 +515,7 @@ class Operator(Exclusive):
             return results
 
     def _following(self, watermark: Any) -> int:
-        """The watermark to come, once this one was given."""
+        """The watermark after `advance` to this one."""
         if watermark is not None:
             return max(self._next, watermark_value(watermark, self._unit(watermark)))
         if not self._in_order and self._watermarks is None:
@@ -543,7 +546,7 @@ class Operator(Exclusive):
             limit = None if self._finished else self._limit(undo, coming)
             undo.stage = TAKING
             if not self._finished:
-                if self._reached != LONG_AGO:  # what is due at the watermark by now comes before the end
+                if self._reached != LONG_AGO:  # windows due at the current watermark come before the end
                     self._advance(self._reached)
                 for branch in self._branches:
                     branch.advance(NEVER, over=True, partial=partial)
@@ -552,8 +555,10 @@ class Operator(Exclusive):
             return self._give_results(undo)
 
     def _limit(self, undo: Undo | None, coming: Coming | None, *, most: int | None = None) -> RowLimit | None:
-        """Have engines count the rows of a call that may give too many, and copy them so that it can be undone. Return
-        None if the upper bound is below the limit (the usual case)."""
+        """Prepare a call that may return too many rows: let engines count rows, and copy them for the undo.
+
+        Return None if the upper bound is below the limit, the usual case.
+        """
         if coming is None:
             return None
         limit = RowLimit(self._max_rows if most is None else most, self._running)
@@ -566,7 +571,7 @@ class Operator(Exclusive):
         return limit
 
     def _check(self, limit: RowLimit | None) -> None:
-        """Refuse the call if it has found too many rows."""
+        """Refuse the call if it found too many rows."""
         if limit is not None:
             for branch in self._running:
                 branch.running.count_for(None)
@@ -606,7 +611,7 @@ class Operator(Exclusive):
 
     def _peeked(self) -> Results:
         other = self._copied()
-        if other._reached != LONG_AGO:  # what is due already is not early, and does not come out
+        if other._reached != LONG_AGO:  # rows that are already due are not early results: leave them out
             most = max(self._max_rows, MAX_ROWS)
             limit = other._limit(None, Coming(other._reached, greatest=other._greatest), most=most)
             other._advance(other._reached)
@@ -616,7 +621,7 @@ class Operator(Exclusive):
         return other.finish(partial=True)
 
     def _give_results(self, undo: Undo) -> Results:
-        """The rows that are due as results; they are due until these are built."""
+        """Build results from the due rows, which stay due until the results are built."""
         undo.stage = ANSWERING
         rows = [branch.due_rows() for branch in self._branches]
         parts = [
@@ -675,7 +680,7 @@ class Operator(Exclusive):
         pin = self._planning.pin
         try:
             self._planning.added(query)
-            # Those that are added at one moment share slices, as far as queries do.
+            # Queries added at the same moment share slices where possible.
             waiting = [branch for branch in self._branches if branch.engine is None and branch.since == since]
             if self._planning.pin is not None:
                 waiting = []
@@ -768,7 +773,7 @@ class Operator(Exclusive):
 
     @property
     def _reached(self) -> int:
-        """The watermark, also where windows wait for the next call to look at it."""
+        """The watermark, even if no window has been checked against it yet."""
         return max(self._next, self._watermark)
 
     @property

@@ -33,7 +33,7 @@ from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
 Array = np.ndarray[Any, Any]
 
-FRAGMENT = LONG_AGO + 1  # as a lower bound: of a window that may have begun before, and is another one once it is whole
+FRAGMENT = LONG_AGO + 1  # lower bound of a window that may have begun before the query was added
 
 
 # The columns of `Completed.failed`.
@@ -55,7 +55,7 @@ class Completed:
     end: Array
     partials: list[Columns]  # by lift
     twin: Array | None = None  # how many windows had begun with the same event before
-    failed: Array | None = None  # rows FAILED of runs of events that are over and are no windows
+    failed: Array | None = None  # rows FAILED: runs of events that ended without being a window
 
     def __len__(self) -> int:
         return len(self.key)
@@ -88,7 +88,7 @@ class Ordered:
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], tells_failed: bool = False) -> None:
         self.plan, self.lifts = plan, list(lifts)
-        self.tells_failed = tells_failed  # whether to tell of what came to nothing (`Completed.failed`)
+        self.tells_failed = tells_failed  # whether to fill `Completed.failed`
         self.slices = Slices(len(plan.measures))
         self.specs = plan.specs()
         self.periodic = plan.periodic
@@ -112,8 +112,8 @@ class Ordered:
         self.closed_upto = LONG_AGO  # empty windows that end by then no longer come out
         self.epoch = 0
         self.room = 1024  # windows that are expected to complete in a run
-        self.limit: RowLimit | None = None  # while a call is tried that may give too many rows
-        self.spare = 0  # how many of the windows found then may be old ones, which do not come out
+        self.limit: RowLimit | None = None  # set during a call that may return too many rows
+        self.spare = 0  # how many of the windows found in that call may be old ones, which do not come out
 
     @property
     def splits(self) -> bool:
@@ -208,8 +208,10 @@ class Ordered:
         self.add_keys(max(1, len(kept)))
 
     def note_first(self, tuples: Tuples, refusals: Array | None = None) -> None:
-        """Remember each key's first event that a window has seen, not what came too late for it: from there on empty
-        windows count, and windows on a column of a query that was added later are whole."""
+        """Record each key's first event that a window has accepted.
+
+        Empty windows start there. So do the whole windows on a column of a query that was added later.
+        """
         for d in self.empty.tolist():
             self._begin(d, tuples, tuples.ts, refusals)
         if self.plan.since != LONG_AGO:
@@ -222,8 +224,10 @@ class Ordered:
         np.minimum.at(self.begun[d], tuples.key[seen], values[seen])
 
     def begin_empty(self, tuples: Tuples) -> None:
-        """Where each event is a watermark, as they come: the one before a key's first event has closed all windows that
-        end by then, the empty ones of the key among them."""
+        """Set where the empty windows of new keys start, if each event is a watermark.
+
+        The event before a key's first one has closed all windows that end by then, this key's empty ones among them.
+        """
         if not len(self.empty):
             return
         fresh = np.flatnonzero(~self.has_begun[self.empty[0], tuples.key])
@@ -347,8 +351,10 @@ class Ordered:
         begins: Array,
         hidden: dict[int, Array],
     ) -> tuple[list[Array], list[Array]]:
-        """Let the discretizers find their windows, and what turned out to be none (rows FAILED). `hidden` says which
-        events of the run one of them must not see."""
+        """Let the discretizers find their windows, and the runs that are no windows (rows FAILED).
+
+        `hidden`: by discretizer, the events of the run that it must not see.
+        """
         found, failed = [], []
         ts = tuples.ts[rows]
         for n, (i, d) in enumerate(self.discretizers):
@@ -464,7 +470,7 @@ class Ordered:
             self.limit.check(self.plan, self.periodic, counts, self.spare)
         told = TOLD if self.discretizers or len(self.counted) or len(self.on_columns) else START_TIME
         out = np.empty((told, self.room), np.int64)
-        out[TWIN:] = 0  # of windows with fixed edges none begins with an event
+        out[TWIN:] = 0  # windows with fixed edges have no twins
         longest = int((self.slices.directory[:, HI] - self.slices.directory[:, LO]).max(initial=0))
         index = np.empty(2 * longest + 2, np.int64)
         arguments = (
@@ -503,14 +509,14 @@ class Ordered:
         return found
 
     def _after(self, passed: Array = NO_WATERMARKS, lateness: int = 0) -> Array:
-        """After which end windows come out, where keys have begun since: all that are not closed."""
+        """The end after which windows come out, by specification and key. For new keys: all open windows."""
         begins = (self.begun != NEVER) & ~self.has_begun & (self.specs[:, EMIT_EMPTY] != 0)[:, np.newaxis]
         after = self.after.copy()
         after[begins] = closed_by(self.begun[begins], self.closed_upto, passed, lateness)
         return after
 
     def _upto(self, offsets: Array, first: Array, watermark: int, over: bool, partial: bool) -> Array:
-        """Up to which end windows are complete, by measure and key."""
+        """The end up to which windows are complete, by measure and key."""
         upto = np.empty_like(self.latest)
         upto[TIME] = NEVER if over else watermark
         upto[COUNT] = NEVER if partial else 0
@@ -519,7 +525,7 @@ class Ordered:
         upto[2:] = NEVER if partial else self.latest[2:]
         return upto
 
-    # ------------------------------------------------------------------ how many windows
+    # ------------------------------------------------------------------ the row limit
 
     def most_rows(
         self, coming: Coming, limit: RowLimit, events: int, start: float = -np.inf, *, rewound: bool = False
@@ -544,8 +550,7 @@ class Ordered:
         return rates.most(held, self.keys, span) + others
 
     def count_due(self, watermark: int, over: bool, partial: bool) -> Array:
-        """How many windows with fixed edges complete at a watermark without another event, by specification; landmarks
-        are left out."""
+        """Number of windows with fixed edges that a watermark alone completes, by specification, without landmarks."""
         first = self.count[: self.keys]
         offsets = np.zeros(self.keys + 1, np.int64)
         return self._count(offsets, first, self._after(), self._upto(offsets, first, watermark, over, partial))
@@ -578,7 +583,7 @@ class Ordered:
         at = found[STOP, other] - 1 - first[key]
         i = np.clip(offsets[key] + at, 0, max(0, len(ts) - 1))
         found[START_TIME, other] = UNKNOWN
-        if self.plan.since != LONG_AGO:  # events before may have had the value of the first one that was seen so far
+        if self.plan.since != LONG_AGO:  # unseen earlier events may have had the value of the first one seen
             place = np.zeros(len(self.plan.findings), np.int64)
             place[self.periodic] = np.arange(len(self.periodic))
             window = found[WINDOW, other]
@@ -707,7 +712,7 @@ def _rows_of(row_of: Array, counts: Array, offsets: Array, total: int) -> Array 
 
 
 def check_measure(tuples: Tuples, name: str, before: Array) -> None:
-    """A measure must not decrease in a key's order of events. `before` is what it was before these, by key."""
+    """Refuse a measure that decreases in a key's order of events. `before`: its last value, by key."""
     values, key = tuples.columns[as_measure(name)], tuples.key
     follows = np.empty(len(key), np.bool_)
     follows[:1], follows[1:] = False, key[1:] == key[:-1]

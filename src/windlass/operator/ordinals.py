@@ -1,4 +1,4 @@
-"""Ordinals of windows that come out in order, for good: how many windows with the same bounds came before.
+"""Ordinals of windows that come out in order and are never corrected: the number of earlier windows with equal bounds.
 
 Windows of a type that has ordinals end in the order in which they begin, or come out with ever later events. So those
 with the same bounds follow one another, and of each finding and key it is enough to know the last one.
@@ -27,7 +27,7 @@ class Ordinals:
             self.last = np.concatenate([self.last, np.full((len(self.last), more, 3), LONG_AGO, np.int64)], axis=1)
 
     def next(self, finding: Array, key: Array, low: Array, high: Array) -> Array:
-        """The ordinals of windows, at least one; those of a finding and key are together, and in order."""
+        """The ordinals of one or more windows, which are grouped by finding and key, and in order."""
         heads = np.ones(len(key), np.bool_)  # the first window of a finding and key
         heads[1:] = (finding[1:] != finding[:-1]) | (key[1:] != key[:-1])
         fresh = heads.copy()  # the first one with these bounds

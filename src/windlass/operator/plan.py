@@ -214,12 +214,11 @@ class Plan:
 
     @cached_property
     def window_columns_read(self) -> set[str]:
-        """Those of them that windows read: only in these must there be no null, and no value that does not fit."""
+        """The columns that windows read. Only these must not contain nulls or values that do not fit."""
         return {c for q in self.queries if q.name not in self.removed for c in q.window.columns}
 
     def measured(self) -> Iterator[tuple[int, str, list[int]]]:
-        """The columns that windows of queries are defined on which were not removed: the place of each, its name, and
-        the windows."""
+        """The measures that remaining queries use: index, column name and findings of each."""
         gone = self.unused_findings
         for c, name in enumerate(self.measures):
             on_it = [i for i, f in enumerate(self.findings) if f.measure == 2 + c and i not in gone]
@@ -241,7 +240,7 @@ class Plan:
 
     @cached_property
     def has_past_ends(self) -> bool:
-        """Whether a key may have empty windows that end before its first event: windows that begin together."""
+        """Whether a key may have empty windows that end before its first event, as `Cumulate` does."""
         bounds = [f.bound for f in self.findings if f.emit_empty]
         return any(isinstance(b, Periodic) and b.period > 0 and b.ends > 1 for b in bounds)
 
@@ -271,7 +270,7 @@ class Plan:
 
     @cached_property
     def has_ordinals(self) -> Array:
-        """Of which findings several windows of a key may have the same bounds, by finding."""
+        """Mask by finding: True if windows of a key may have equal bounds."""
         return np.array([f.window.has_ordinals for f in self.findings], np.bool_)
 
     @cached_property
@@ -304,7 +303,7 @@ class Plan:
 
     @cached_property
     def rates(self) -> Rates:
-        """How many windows with fixed edges there may be."""
+        """Upper bounds on the number of windows with fixed edges."""
         return Rates(self.specs(), self.asked)
 
     @cached_property

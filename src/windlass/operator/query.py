@@ -21,7 +21,7 @@ __all__ = ["RESERVED", "Query", "check_queries", "refuse_plain"]
 
 # Columns of every result, beside which key columns, queries and aggregates have theirs.
 RESERVED = ("query", "window", "low", "high", "revision", "retraction")
-ORDINAL = "ordinal"  # the same, where windows have ordinals
+ORDINAL = "ordinal"  # replaces them where windows have ordinals
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -120,7 +120,7 @@ def check_queries(queries: Any, key: Sequence[str] = ()) -> tuple[Query, ...]:
 def refuse_plain(queries: Iterable[Query]) -> None:
     """Refuse windows on time whose lengths are plain integers, because the stream's times are timestamps."""
     for query in queries:
-        if query.name.startswith("\0"):  # of the package's own, which knows the unit
+        if query.name.startswith("\0"):  # made by the package itself, in the stream's unit
             continue
         try:
             query.window.refuse_plain()

@@ -74,7 +74,7 @@ class Replay:
         self.plan, self.lateness, self.has_sequence = plan, lateness, has_sequence
         self.engine = Ordered(plan, lifts, tells_failed=True)
         self.emitted = Emitted([lift.monoid for lift in lifts], plan.has_ordinals)
-        self.failed = np.empty((0, FAILED), np.int64)  # runs that a late event may yet make a window of
+        self.failed = np.empty((0, FAILED), np.int64)  # runs that a late event may still turn into a window
         self.tuples: Tuples | None = None  # by key, in order
         self.refused: dict[int, Array] = {}  # finding → which tuples came too late for it
         self.unfit: dict[int, Array] = {}  # measure → which tuples came too late for all windows on it
@@ -85,7 +85,7 @@ class Replay:
         self.by_begin = np.array([order == "begin" for order in orders], np.bool_)
         self.by_last = np.array([order == "last" for order in orders], np.bool_)
         self.has_ordinals = plan.has_ordinals
-        self.closed = np.empty((findings, 0, PLACES), np.int64)  # the last window closed, by the order they close
+        self.closed = np.empty((findings, 0, PLACES), np.int64)  # the last closed window, in closing order
         self.frontier = np.empty((findings, 0, 2), np.int64)  # (ts, seq) that a late event must not come before
         self.resume = np.empty((findings, 0), np.int64)  # the position from which a rewound finding reads again
         self.own = np.zeros((findings, 0), np.int64)  # how many events it counted before that
@@ -200,7 +200,7 @@ class Replay:
         return accepted
 
     def fitting(self, c: int) -> list[Tuples]:
-        """The tuples whose values of a measure must not decrease."""
+        """The tuples in which a measure must not decrease."""
         if self.tuples is None:
             return []
         return [self.tuples if c not in self.unfit else self.tuples.take(~self.unfit[c])]
@@ -303,8 +303,10 @@ class Replay:
         return self.unfit.get(c, np.zeros(count, np.bool_))
 
     def _fit(self, c: int, unfit: Array) -> None:
-        """Give events that no window on a measure has accepted a value that fits, whatever theirs is: that of the event
-        before them."""
+        """Replace the measure of events that no window on it accepted by that of the event before them.
+
+        Their own values may break the order of the measure.
+        """
         assert self.tuples is not None
         self.unfit.pop(c, None)
         rows = np.flatnonzero(unfit)
@@ -400,7 +402,7 @@ class Replay:
         return np.stack([self.tuples.ts[rows], self.tuples.seq[rows], self.tuples.arrival[rows]], axis=1)
 
     def _was_closed(self, finding: Array | int, key: Array, order: Array) -> Array:
-        """Whether windows were closed before, or come before one that was: they close in an order."""
+        """Mask: True for windows at or before the last closed one, in closing order."""
         was_closed, level = np.zeros(len(key), np.bool_), np.ones(len(key), np.bool_)
         last = self.closed[finding, key]
         for word in range(PLACES):
@@ -414,14 +416,14 @@ class Replay:
             self.failed = self.failed[~again[self.failed[:, FAILED_KEY]]]
         if failed is not None:
             finding, key, begin = (failed[:, word] for word in (FAILED_FINDING, FAILED_KEY, FAILED_BEGIN))
-            failed = failed[begin >= self.resume[finding, key]]  # else it is what is left of a closed one
+            failed = failed[begin >= self.resume[finding, key]]  # an earlier one is the rest of a closed run
             failed = failed[
                 ~self._was_closed(failed[:, FAILED_FINDING], failed[:, FAILED_KEY], self._orders(failed, starts))
             ]
             self.failed = np.concatenate([self.failed, failed])
 
     def _orders(self, failed: Array, starts: Array) -> Array:
-        """The places of runs in the order in which windows close."""
+        """The places of runs in closing order."""
         key = failed[:, FAILED_KEY]
         places = self._places(failed[:, FAILED_BEGIN] - self.position[key] + starts[key])
         return np.column_stack([places, np.zeros(len(failed), np.int64)])
@@ -438,21 +440,21 @@ class Replay:
             gone = self.failed[failed]
             self.failed = self.failed[~failed]
             self._raise_closed(gone[:, FAILED_FINDING], gone[:, FAILED_KEY], self._orders(gone, starts))
-        # Windows that events end, or that come out with one, may come back, or come to have the same bounds as a
-        # closed one: those that still can are kept until the frontier has passed them.
+        # A window whose bounds depend on events may come back, or a new one may get the bounds of a closed one.
+        # Keep such rows until the frontier has passed them.
         finding, found_in_events = table[:, FINDING], self.by_begin | self.by_last
         table[closed & (table[:, STATE] == VALID), STATE] = CLOSED
         stays = found_in_events[finding] & ((table[:, STATE] == RETRACTED) | self.has_ordinals[finding])
         self.emitted.close(closed & ~stays)
 
     def _raise_closed(self, finding: Array, key: Array, order: Array) -> None:
-        """These windows are closed now, and with them all that come before."""
+        """Mark these windows, and all before them in closing order, as closed."""
         later = np.flatnonzero(~self._was_closed(finding, key, order))
         later = later[np.lexsort(order[later].T[::-1])]  # the last assignment wins
         self.closed[finding[later], key[later]] = order[later]
 
     def _forget_passed(self, i: int, horizon: int) -> None:
-        """Of windows that are closed or retracted: forget those that no window to come can have the bounds of."""
+        """Drop closed and retracted windows whose bounds no later window can have."""
         table = self.emitted.table
         over = (table[:, FINDING] == i) & (table[:, STATE] != VALID)
         if over.any():
@@ -518,8 +520,10 @@ class Replay:
         return tuple(self.tuples.columns[name] for name in given)
 
     def _open_from(self, i: int, starts: Array) -> Array:
-        """For each key, the position of the first event of the first window that is begun and not complete; where an
-        event ends windows, not of one that was closed, or comes before one that was."""
+        """By key, the position of the first event of the first open window.
+
+        Where events end windows, skip those at or before the last closed one.
+        """
         e = self.engine
         for n, (at, d) in enumerate(e.discretizers):
             if at != i:

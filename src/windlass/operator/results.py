@@ -81,7 +81,7 @@ class Group:
 
     @property
     def identity(self) -> list[tuple[Array, Array]]:
-        """`low` and `high` as they tell windows of all queries apart, and where they are not null."""
+        """`low` and `high` as they identify windows of all queries, and masks of where they are not null."""
         own = np.array([not query.on_time for query in self.queries])[self.query]
         ordinal = np.array([query.has_ordinals for query in self.queries])[self.query] & (self.high != 0)
         return [(self.low, own), (self.high, own | ordinal)]

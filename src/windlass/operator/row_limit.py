@@ -1,4 +1,4 @@
-"""How many rows a call may give: what would give more is refused before anything changes.
+"""The limit of rows per call: a call that would exceed it is refused before anything changes.
 
     an upper bound, from counters           is it within the limit?   go on, nothing is looked at
     the exact number, from slices           is it?                    go on, or refuse
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-MAX_ROWS = 10**8  # what fits into the memory of a laptop
+MAX_ROWS = 10**8  # fits into the memory of a laptop
 
 
 @dataclass(frozen=True)
 class Coming:
-    """What a call is about to do: take events, and raise the watermark."""
+    """The work of a coming call: take events, and raise the watermark."""
 
     watermark: int
     over: bool = False
@@ -57,7 +57,7 @@ class Coming:
 
 
 class RowLimit:
-    """The rows that a call may give, together with those that `wait`, because earlier calls have found them."""
+    """The limit of one call. Rows that earlier calls found and that still `wait` count as well."""
 
     def __init__(self, most: int, branches: Sequence[Branch]) -> None:
         self.most, self.branches = most, branches
@@ -67,7 +67,7 @@ class RowLimit:
         return sum(int((found(branch) * branch.plan.asked).sum()) for branch in self.branches)
 
     def is_far(self, coming: Coming) -> bool:
-        """Whether bounds tell that a call does not come near the limit. Raises if it is over it for certain."""
+        """Whether upper bounds alone show that a call stays within the limit. Raise if it certainly exceeds it."""
         total = 0.0
         for branch in self.branches:
             engine = branch.running
@@ -88,7 +88,7 @@ class RowLimit:
         return total
 
     def check_rows(self, branches: Sequence[Branch]) -> None:
-        """Raise if the rows that were found by now are too many."""
+        """Raise if too many rows have been found."""
         counted = [(branch.plan, found(branch)) for branch in branches]
         wanted = [counts * plan.asked for plan, counts in counted]  # 0 for windows of removed queries
         total = sum(int(rows.sum()) for rows in wanted)

@@ -86,7 +86,7 @@ class Union:
         queries = in_order(q for branch in branches for q in branch.queries)
         self.plan = Plan(queries, reader.unit, False, "lazy", bool(reader.key))
         self.monoids = [m.wide or m for m in self.plan.resolve(reader.types)]
-        # What comes too late is shown, and not a result that could be refused.
+        # Late slices are for inspection: an overflow there must not raise.
         self.answers = Answers(self.plan, [forgiving(m) for m in self.monoids], reader.types)
 
     def _place(self, plan: Plan, kept: Kept, own: Monoid) -> tuple[int, list[int]] | None:
@@ -119,7 +119,7 @@ class Union:
         return SliceTable(self, columns[:keys], first, last, events, partials)
 
     def tuples(self, slices: SliceTable, ids: Array) -> list[Tuples]:
-        """The slices as the branches take them, whose sums hold them then."""
+        """Convert slices to the form that the branches take, after their sums were widened if need be."""
         if any(b.engine is None or not b.plan.general or b.plan.sessions for b in self.branches):
             raise InvalidArgument("these queries need the events themselves, not slices of them")
         order = np.arange(len(slices))
@@ -143,7 +143,7 @@ class Union:
         return partials
 
     def _beyond(self, slices: SliceTable, branch: Branch) -> list[int]:
-        """The lifts of a branch with slices whose sums 64 bits do not hold."""
+        """The lifts of a branch for which some slice's sum exceeds 64 bits."""
         found = []
         for i, (kept, lift) in enumerate(zip(branch.plan.kept, branch.running.lifts, strict=True)):
             place = None if lift.monoid.wide is None else self._place(branch.plan, kept, lift.monoid.wide)

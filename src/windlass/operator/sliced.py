@@ -84,7 +84,7 @@ class Sliced:
         self.pending: list[tuple[Tuples, Array]] = []  # late events that wait for the next watermark, and refusals
         self.revisions = Revisions()  # of windows with fixed edges that came out more than once
         self.emitted = Emitted([lift.monoid for lift in lifts])  # sessions that may have to be corrected
-        self.limit: RowLimit | None = None  # while a call is tried that may give too many rows
+        self.limit: RowLimit | None = None  # set during a call that may return too many rows
 
     def add_keys(self, keys: int) -> None:
         if keys > len(self.latest):
@@ -102,7 +102,7 @@ class Sliced:
         if len(self.earliest):
             self.earliest, self.started = self.earliest[left], self.started[left]
         self.empty, self.floor = self.empty[left], self.floor[left]
-        if not self.empty.any():  # windows that join have no rows there
+        if not self.empty.any():  # windows of joined queries have no rows there
             self.earliest, self.started = self.earliest[:0], self.started[:0]
         self.periodic = [self.periodic[d] for d in left]
         self.specs, self.bounds = self.specs[left], [self.bounds[d] for d in left]
@@ -304,10 +304,10 @@ class Sliced:
             seen = ~refusals[i]
             np.minimum.at(self.earliest[d], events.key[seen], events.ts[seen])
 
-    # ------------------------------------------------------------------ how many windows
+    # ------------------------------------------------------------------ the row limit
 
     def most_rows(self, coming: Coming, is_in_order: bool, limit: RowLimit) -> float:
-        """How many rows a call gives at most. If it is too many for certain, it is refused."""
+        """Upper bound on the rows of a call. Refuse it if it certainly exceeds the limit."""
         late = sum(len(events) for events, _ in self.pending)
         events = len(self.slices) + coming.events + late
         rises = 1 if is_in_order or not (late or coming.events) else 2 * coming.times  # corrections come with each
@@ -325,7 +325,7 @@ class Sliced:
         return limit.check(self.plan, self.periodic, counts) + others
 
     def _span(self, coming: Coming, rates: Rates) -> Array:
-        """The time in which windows may come out, by specification; infinite if it is not known."""
+        """The span of time in which windows may come out, by specification; infinite if unknown."""
         if self.watermark != LONG_AGO:
             start = np.full(len(self.specs), float(self.watermark - self.lateness))
         elif self.empty.any():
@@ -336,7 +336,7 @@ class Sliced:
         return np.asarray(coming.ends(rates) - start)
 
     def _count_due(self, chosen: Array, after: Array, upto: Array) -> Array:
-        """How many windows `_enumerate` would find, by specification."""
+        """Number of windows that `_enumerate` would find, by specification."""
         counts, s = np.zeros(len(self.specs), np.int64), self.slices
         of = np.zeros(len(chosen), np.int64)
         due.count()(self.specs[chosen], after, upto, self.earliest, self.latest, s.directory, s.rows, of)
@@ -344,7 +344,7 @@ class Sliced:
         return counts
 
     def _count_altered(self, late: Array, after: Array, upto: Array, known_from: Array) -> Array:
-        """How many windows late events have altered, by specification, landmarks aside."""
+        """Number of windows that late events have altered, by specification, without landmarks."""
         counts = np.zeros(len(self.specs), np.int64)
         times, starts = self._times_by_key(late)
         due.count_altered()(self.specs, after, upto, times, starts, counts)
@@ -360,7 +360,7 @@ class Sliced:
     # ------------------------------------------------------------------ windows
 
     def advance(self, watermark: int, over: bool, passed: Array) -> Rows:
-        """The rows that come out at this watermark; `passed` are those before it, if it matters which there were."""
+        """The rows that come out at this watermark. `passed`: those before it, where empty windows depend on them."""
         before = self.watermark
         again = np.zeros(len(self.latest), np.bool_)
         parts, late = [], np.empty((0, 7), np.int64)
@@ -402,7 +402,7 @@ class Sliced:
         return self._rows(found, np.zeros(len(found), np.int64), upto)
 
     def _due_between(self, before: int, upto: int, passed: Array = NO_WATERMARKS) -> tuple[Array, Array, Array]:
-        """Which specifications have windows to come out, and between which ends."""
+        """Specifications with windows to come out, and the range of their ends."""
         chosen = np.arange(len(self.specs)) if self.empty.any() else due.with_ends(self.specs, before, upto)
         shape = (len(chosen), len(self.latest) if self.empty.any() else 1)
         after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
@@ -477,7 +477,7 @@ class Sliced:
         return out[:n]
 
     def _times_by_key(self, late: Array) -> tuple[Array, Array]:
-        """When late events were, by key and in order, and where those of each key begin."""
+        """Times of late events, sorted by key and time, and the offset of each key."""
         late = late[np.lexsort((late[:, general.EARLIEST], late[:, general.KEY]))]
         starts = np.searchsorted(late[:, general.KEY], np.arange(len(self.latest) + 1))
         return np.ascontiguousarray(late[:, general.EARLIEST]), starts
@@ -530,7 +530,7 @@ class Sliced:
                 lift.run_pieces(program, None, pieces, s.slots, self.forest.rows, partials)
 
     def open_windows(self, watermark: int) -> int:
-        """How many windows hold events and are not complete at a watermark, which may be ahead of the last one here."""
+        """Number of windows that hold events and are incomplete at a watermark, which may be ahead of this engine's."""
         watermark = max(watermark, self.watermark)
         n = 0
         if len(self.specs):

@@ -95,14 +95,14 @@ class Slicer(Exclusive):
         cut = [*self._cut, self._slices(self._waiting)] if self._uncut else self._cut
         try:
             table = self._written(cut)
-        except BaseException as error:  # the events still wait
+        except BaseException as error:  # the events stay pending
             self.undone(error)
             raise
         self._start()
         return table
 
     def _checked(self, batch: pa.Table) -> pa.Table:
-        """The batch as it can be put together with others. What is wrong with it is found now, not when it is cut."""
+        """Check a batch and convert it to a form that can be concatenated, so that errors show before it is cut."""
         if batch.schema != self._schema:
             try:
                 batch = batch.cast(self._schema)
@@ -124,7 +124,7 @@ class Slicer(Exclusive):
         return written(_coded(self._keys, key), first, last, events, partials)
 
     def _slices(self, waiting: Sequence[pa.Table]) -> tuple[Cells, list[Columns]]:
-        """Cut and fold the events of these batches. They are given back to wait if anything is raised."""
+        """Cut and fold the events of these batches. If anything raises, they stay pending."""
         entering = False
         try:
             events = self._reader.read(pa.concat_tables(waiting), self._plan.columns)
@@ -144,7 +144,7 @@ class Slicer(Exclusive):
 
 
 def _folded(lift: Lift, i: int, tuples: Tuples, found: Cells) -> Columns:
-    """The partials of slices; those of sums are always wide, whether they need to be or not."""
+    """The partials of slices. Sums are always wide here."""
     m, events = lift.monoid, lift.events(tuples)
     if m.wide is None:
         return fold(m, events, found)

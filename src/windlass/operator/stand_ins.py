@@ -1,4 +1,4 @@
-"""What stands in for the code of queries that were removed.
+"""Placeholders for the code of removed queries.
 
 A query that is removed keeps its place in the plan it was made with: in the order of windows, partials and masks. So an
 operator that goes on from a snapshot is made with it, too, and then removes it. Its functions are never called again,
@@ -33,7 +33,7 @@ class Gone(Window):
     kind: Context
     measure: str = "time"
     columns: tuple[str, ...] = ()
-    periodic: tuple[Any, ...] | None = None  # what makes its edges, if they are known without events
+    periodic: tuple[Any, ...] | None = None  # the definition of its edges, if they do not depend on events
     has_ordinals: bool = False  # type: ignore[misc]
 
     @property
@@ -61,7 +61,7 @@ class Nothing(Discretizer):
 
 
 def gone_aggregate(token: str, columns: Sequence[str | None], properties: Sequence[bool]) -> Aggregate:
-    """Placeholder for a removed aggregate: of these columns, and as commutative, invertible and selective."""
+    """Placeholder for a removed aggregate: same columns, same commutative, invertible and selective flags."""
     commutative, invertible, selective = properties
     return Aggregate(
         "gone",
@@ -75,7 +75,7 @@ def gone_aggregate(token: str, columns: Sequence[str | None], properties: Sequen
 
 
 class Parts:
-    """Parts of queries that are code, as a snapshot names them."""
+    """The parts of queries that are code, by the names that snapshots use."""
 
     def __init__(self, live: Sequence[Query], unit: str | None) -> None:
         self.live, self.unit = live, unit

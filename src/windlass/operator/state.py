@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAGIC = b"WINDLASS OPERATOR"
-FORMAT = 4  # of this file, and of the meaning of what the engines keep
+FORMAT = 4  # version of this layout and of the engines' state
 _DIGEST = 16
 
-# What reading a state that could not be may raise. A MemoryError says nothing about the state.
+# Errors that a damaged state may raise when it is read. MemoryError is not one of them.
 _IMPOSSIBLE: tuple[type[Exception], ...] = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 _IMPOSSIBLE += (AssertionError, RecursionError, pa.ArrowException, WindlassError)
 

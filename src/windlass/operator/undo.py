@@ -34,7 +34,7 @@ READING, ENTERING, PREPARING, TAKING, ANSWERING, COMMITTED = range(6)
 
 
 class Undo:
-    """What an operator was before a call, and which stage the call has reached."""
+    """The operator's state before a call, and the stage that the call has reached."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator, self.stage = operator, READING
@@ -43,7 +43,7 @@ class Undo:
         self.attributes: list[tuple[Branch | Plan, dict[str, Any]]] = []
 
     def remember(self, gives_answers: bool = False) -> None:
-        """Keep what the next stages change. `gives_answers`: results are built, and an answer may not fit its type."""
+        """Keep the state that the next stages change. `gives_answers`: results are built, and may overflow."""
         operator, branches = self.operator, self.operator._branches
         self.keys, self.key_types = len(operator._keys), operator._keys.types
         self.times = operator._arrivals, operator._greatest, operator._sequence, operator._next, operator._watermark
@@ -59,7 +59,7 @@ class Undo:
             self.engines = [(branch, branch.copied_engine(), list(branch.due), branch.found) for branch in branches]
 
     def keep_engines(self) -> None:
-        """Copy the engines as they are now: from here on they change, and the call may still be refused."""
+        """Copy the engines before they change, because the call may still be refused."""
         if not self.has_engines:
             fresh = [part for part, _ in self.attributes]
             kept = [branch for branch in self.operator._branches if branch not in fresh]
@@ -68,7 +68,7 @@ class Undo:
         self.stage = TAKING
 
     def commit(self) -> None:
-        """The call has done its work: nothing is put back from now on."""
+        """Mark the call as done: nothing is put back afterwards."""
         self.stage = COMMITTED
 
     def __enter__(self) -> Self:
@@ -79,7 +79,7 @@ class Undo:
             self._settle(error)
 
     def _settle(self, error: BaseException) -> None:
-        """Put back what can be, and tell the operator whether it is as before."""
+        """Put back the old state where possible, and tell the operator whether it is as before."""
         refused = isinstance(error, WindlassError)
         if self.stage == READING:
             self.operator.undone(error)
@@ -110,5 +110,5 @@ class Undo:
 
 
 def _attributes(part: Branch | Plan) -> dict[str, Any]:
-    """Its attributes, with copies of lists and the like: a query that joins is appended to them."""
+    """The attributes of an object, with copies of its lists and dicts, which grow when a query joins."""
     return {name: copy(value) if type(value) in (list, dict, set) else value for name, value in vars(part).items()}

@@ -85,7 +85,9 @@ def segments(
 
 
 def closed_by(first: Array, closed: int, passed: Array, lateness: int) -> Array:
-    """Up to where windows were closed when keys began, by their first events: by the last watermark before these.
-    `closed` is by the first of the watermarks at hand, the others have `passed` since."""
+    """Up to where windows were closed when keys began: the last watermark before each key's first event.
+
+    `closed` belongs to the first of the watermarks at hand; the others have `passed` since.
+    """
     known = np.concatenate([[closed], passed - lateness])
     return np.asarray(known[np.searchsorted(passed, first)])

@@ -1,8 +1,8 @@
-"""Sums that may leave 64 bits: which ones, and all their partials with a second field from then on.
+"""Widen the sums of an operator that may leave 64 bits.
 
-A branch adds up how large values are, lift by lift (`aggregates.overflow` says why that is enough). Where they could
-reach 2^63 the lift is widened before the events are taken: its slices and nodes, and the partials of rows that came out
-and wait, may be corrected, or hold slices from elsewhere. The new field is 0 in all of them.
+A branch keeps an upper bound of Σ|x| by lift (`aggregates.overflow` says why that is enough). Before a batch raises it
+to 2^63, the lift is widened: every partial in its slices, its nodes and the rows that wait or may be corrected gets a
+second field, which starts at 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def outgrown(lifts: Sequence[Lift], sizes: dict[int, int], tuples: Tuples) -> li
 
 
 def size_of(lift: Lift, i: int, tuples: Tuples) -> int:
-    """Upper bound of the sum of |x| over the values that a lift is given."""
+    """Upper bound of Σ|x| over the values that a lift is about to take."""
     if not tuples.partials:
         return greatest(tuples.columns[lift.aggregate.columns[0] or ""]) * len(tuples)
     names = [field.name for field in lift.monoid.fields]
@@ -41,7 +41,7 @@ def size_of(lift: Lift, i: int, tuples: Tuples) -> int:
 
 
 def widen(which: Collection[int], lifts: Sequence[Lift], holders: Iterable[Any]) -> None:
-    """Give the partials of these lifts their second field, wherever they are: in the lifts, and in what is held."""
+    """Give all partials of these lifts their second field: in the lifts themselves and in the holders."""
     changes: list[tuple[list[Columns], int, Columns]] = []
     for held in _held(holders, set()):
         changes += [(held, i, widened(lifts[i].monoid, held[i])) for i in which]
@@ -60,7 +60,7 @@ def _of(which: Collection[int], lifts: Sequence[Lift]) -> list[Lift]:
 
 
 def _held(value: Any, seen: set[int]) -> Iterator[list[Columns]]:
-    """The lists of partials by lift that objects of the operator hold."""
+    """Find the lists of partials, one entry a lift, that objects of the operator hold."""
     if id(value) in seen:
         return
     seen.add(id(value))

@@ -43,7 +43,7 @@ class History:
         self._starts, self._partials = np.empty(0, np.int64), m.allocate(0)
 
     def widen(self, m: Monoid) -> None:
-        """Partials get the field that the wide form has more; so with all that is made of them."""
+        """Give all partials, and values derived from them, the second field of the wide form."""
         assert m.wide is not None
         self.m, self._partials = m.wide, widened(m, self._partials)
 
@@ -73,7 +73,7 @@ class History:
         self._high = new.stop
 
     def copied(self) -> History:
-        """The same state in memory of its own."""
+        """A copy that shares no memory."""
         other = copy.copy(self)
         other._starts, other._partials = self._starts.copy(), tuple(column.copy() for column in self._partials)
         return other
@@ -104,7 +104,7 @@ class Evaluator:
         raise NotImplementedError
 
     def copied(self) -> Self:
-        """The same state in memory of its own."""
+        """A copy that shares no memory."""
         return copy.copy(self)
 
 

@@ -119,8 +119,7 @@ class PlanRun(Exclusive):
         return found
 
     def _answered(self, lanes: list[_Lane], answers: Callable[[], dict[ACQ, Answers]]) -> dict[ACQ, Answers]:
-        """The answers that lanes give. If a function of the user's raises, or an answer does not fit its type, the
-        lanes are as before."""
+        """The answers of the lanes. If a user's function raises or an answer overflows, the lanes are as before."""
         can_fail = any(a.definition for a in self.aggregates) or any(lane.m.may_not_fit for lane in lanes)
         before = [lane.copied() for lane in lanes] if can_fail and self._lanes else self._lanes
         is_first = self._lanes is None
@@ -174,7 +173,7 @@ class _Lane:
         subtract = any(tree.technique == "slickdeque_inv" for tree in trees)
         types = [c.type for c in first.columns]
         self.m = aggregate.monoid(types, nullable=first.may_be_null, subtractable=subtract)
-        self.size = 0  # of all values so far, see `aggregates.overflow`
+        self.size = 0  # upper bound of Σ|x|: see `aggregates.overflow`
         self.trees = [_TreeRun(plan, tree, self.m) for tree in trees]
         self.shared: _Pieces | None = None
         if plan.optimizer == "triweave" and len(trees) > 1:
@@ -183,7 +182,7 @@ class _Lane:
             self.shared = _Pieces(self.m, everything, everything)
 
     def watch(self, read: Read) -> None:
-        """Before events are taken: sums get a second field if 64 bits might not hold them."""
+        """Widen the sums if the coming events could overflow 64 bits."""
         m = self.m
         if m.wide is None:
             return
@@ -196,7 +195,7 @@ class _Lane:
             self.m = m.wide
 
     def copied(self) -> _Lane:
-        """The same state in memory of its own."""
+        """A copy that shares no memory."""
         other = copy.copy(self)
         other.trees = [tree.copied() for tree in self.trees]
         other.shared = copy.copy(self.shared)
@@ -292,7 +291,7 @@ class _TreeRun:
         self.evaluator = evaluator(tree.technique, tree.aggregate, m, self.ranges)
 
     def widen(self, m: Monoid) -> None:
-        """Give all partials the field that the wide form has more."""
+        """Give all partials the second field of the wide form."""
         assert m.wide is not None
         self.m = m.wide
         for part in (self.pieces, self.history, self.evaluator):
@@ -351,7 +350,7 @@ class _TreeRun:
         return found
 
     def _asked(self, row: int, bounds: Integers) -> ACQ:
-        """Whose answer is in a row."""
+        """The query whose answer is in a row."""
         return self.acqs[int(np.searchsorted(bounds, row, side="right")) - 1][0]
 
     def _due(self, pieces: Integers, after: int, upto: int) -> tuple[Due, Integers, Integers | None]:

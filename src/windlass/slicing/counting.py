@@ -1,4 +1,4 @@
-"""How many windows hold an event, by arithmetic: the work is a step a slice, however many windows there are.
+"""Count the windows that hold an event by arithmetic: one step a slice, for any number of windows.
 
     values      v0        v1      v2           the first values of a key's slices, ascending
     windows     |─────|                        all that begin in (v0 - size, v0] hold v0
@@ -36,8 +36,11 @@ def windows_with(
     upto: Any,
     last_start: Any,
 ) -> Any:
-    """How many windows from number `first` on hold one of the values lo:hi (less `shift`), end in (after, upto] and
-    begin at last_start at the latest. A window has several ends only if the next one begins at the last of them."""
+    """Count the windows, numbered from `first`, that hold one of values[lo:hi] - shift, end in (after, upto] and start
+    at `last_start` at the latest.
+
+    A window with several ends is followed by the next one at its last end.
+    """
     size = step * ends
     n, done = 0, first - 1  # windows up to this number are counted
     r = lo if period == 0 else position(values, lo, hi, origin + first * period + shift)
@@ -68,7 +71,7 @@ def windows_with(
 def windows_in(
     origin: Any, period: Any, step: Any, ends: Any, first: Any, after: Any, upto: Any, last_start: Any
 ) -> Any:
-    """The same of all windows, whether they hold a value or not."""
+    """The same count over all windows, empty ones included."""
     size = step * ends
     if ends == 1:
         last = (upto - size - origin) // period

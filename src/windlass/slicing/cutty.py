@@ -365,8 +365,10 @@ def complete() -> Any:
 
 @cache
 def count() -> Any:
-    """`count(…, counts)`: how many windows `complete` would find, by specification, without looking at them one by one.
-    Landmarks are left out: each of their windows takes an event of its own."""
+    """`count(…, counts)`: count the windows that `complete` would find, by specification, without visiting each.
+
+    Landmarks are left out: each of their windows needs an event of its own.
+    """
 
     def count_windows(
         specs: Any,

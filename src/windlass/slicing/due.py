@@ -156,8 +156,8 @@ def windows() -> Any:
 
 @cache
 def count() -> Any:
-    """`count(specs, after, upto, earliest, latest, directory, rows, counts)`: how many windows `windows` would find, by
-    specification, without looking at them one by one."""
+    """`count(specs, after, upto, earliest, latest, directory, rows, counts)`: count the windows that `windows` would
+    find, by specification, without visiting each."""
 
     def count_windows(
         specs: Any, after: Any, upto: Any, earliest: Any, latest: Any, directory: Any, rows: Any, counts: Any
@@ -204,8 +204,8 @@ def count() -> Any:
 
 @cache
 def count_altered() -> Any:
-    """`count(specs, after, upto, times, starts, counts)`: how many windows that end in (after, upto] (by specification
-    and key) hold one of the times, which begin for each key at its start; landmarks aside."""
+    """`count(specs, after, upto, times, starts, counts)`: count the windows that end in (after, upto] and hold one of
+    the times, by specification, without landmarks. Key k has times[starts[k] : starts[k + 1]]."""
 
     def count_windows(specs: Any, after: Any, upto: Any, times: Any, starts: Any, counts: Any) -> Any:
         for d in range(specs.shape[0]):

@@ -53,7 +53,7 @@ def sorted_rows(values: Array, rows: Array) -> Array:
 
 
 def distinct_pairs(first: Array, second: Array) -> Array:
-    """The distinct pairs, sorted, one a row."""
+    """The distinct pairs, sorted, as rows."""
     order = np.lexsort((second, first))
     pairs = np.column_stack([first[order], second[order]])
     is_new = np.ones(len(pairs), np.bool_)

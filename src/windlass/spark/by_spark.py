@@ -127,7 +127,7 @@ def _slices(job: Job, slicer: Slicer, table: pa.Table) -> pa.Table:
     at, partials = 0, []
     for lift in slicer.lifts:
         fields: list[Array] = []
-        m = lift.monoid.wide or lift.monoid  # as slicers hand them out
+        m = lift.monoid.wide or lift.monoid  # as slicers return them
         for field, nothing in zip(m.fields, m.identity(), strict=True):
             if field == HIGH:
                 continue  # comes with the sum
@@ -191,7 +191,7 @@ def _columns(job: Job, events: DataFrame) -> Iterator[list[Column]]:
                 continue
             number = value.cast("double" if field.dtype == np.float64 else "bigint")
             if field.name == "sum" and field.dtype == np.int64 and _is_long_sum(job, lift.aggregate, field.name):
-                # In halves, which cannot overflow.
+                # Sum the two halves of each value: neither sum can overflow.
                 yield [F.sum(F.shiftright(number, 32)), F.sum(number.bitwiseAND(F.lit(0xFFFFFFFF)))]
             else:
                 yield [{"sum": F.sum, "least": F.min, "greatest": F.max}[field.name](number)]

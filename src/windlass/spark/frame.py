@@ -131,13 +131,13 @@ class Frame:
 
     @cached_property
     def _has_bounds(self) -> Any:
-        """Of each query, whether its windows have bounds of their own, and whether they have ordinals."""
+        """By query: whether its windows have bounds besides times, and whether they have ordinals."""
         queries = self.job.queries
         return np.array([[not query.on_time for query in queries], [query.has_ordinals for query in queries]])
 
     @property
     def _bounds(self) -> list[str]:
-        """Which of `low` and `high` are not always null."""
+        """Which of `low` and `high` can be non-null."""
         own, ordinals = self._has_bounds.any(axis=1)
         return ["low", "high"] if own else ["high"] if ordinals else []
 

@@ -46,7 +46,7 @@ class KeepHistory:
     path: str
     tick: Any
     aggregates: tuple[Aggregate, ...]
-    found: bool = False  # the tick is what all windows are made of, in the unit of the stream
+    found: bool = False  # the tick was derived from the windows, in the stream's unit
 
     def query(self) -> Query:
         columns = [partial(a).alias(str(i)) for i, a in enumerate(self.aggregates)]

@@ -42,10 +42,10 @@ class Bound(Layout, Exclusive):
     layout: ClassVar[int] = 1  # raised when the meaning of a snapshot's arrays changes
     _as_it_is: np.dtype[Any] | None = None  # the dtype of NumPy values that kernels take without conversion
     _is_plain: bool = False  # the result column is the answer
-    _watches: bool = False  # sums could leave 64 bits; until that is possible, partials have one field for them
-    _size: int = 0  # of what is watched, see `_watch`
-    _journal: Journal | None = None  # of the change that is being made, if it is one of single steps, interpreted
-    _kept: dict[str, Any] | None = None  # the attributes before a kernel wrote, if what it wrote may be taken back
+    _watches: bool = False  # sums may leave 64 bits later; until then partials have one field
+    _size: int = 0  # upper bound of Σ|x|: see `_watch`
+    _journal: Journal | None = None  # of the current change, if it consists of interpreted steps
+    _kept: dict[str, Any] | None = None  # the attributes before a kernel wrote, if that may be undone
     _has_written: bool = False  # whether compiled code has begun to write to the arrays in this call
 
     def __init__(
@@ -128,12 +128,14 @@ class Bound(Layout, Exclusive):
         result, given = value_type(monoid.result), monoid.result_fields[0].dtype
         self._is_plain = monoid.finish is None and result.dtype == given and result.is_number
 
-    # ------------------------------------------------------------------ sums that may leave 64 bits
+    # ------------------------------------------------------------------ overflow
 
     def _watch(self, size: int, events: int, most: int | None = None) -> None:
-        """Widen the sums before a batch of `events` values with |x| <= `size`, if they could overflow 64 bits. `most`:
-        how many events the window holds at a time."""
-        self._size = max(self._size, size)  # so far, and a window holds no more values than it has events
+        """Widen the sums before a batch of `events` values with |x| <= `size`, if they could overflow 64 bits.
+
+        The window holds at most `most` events at a time.
+        """
+        self._size = max(self._size, size)  # the greatest |x|: a window's Σ|x| is at most this times its length
         if self._size * (most or len(self) + events) >= LIMIT:
             self._widen()
 
@@ -188,8 +190,10 @@ class Bound(Layout, Exclusive):
             ) from error
 
     def _interpret(self, function: Function, state: tuple[Any, ...], arguments: tuple[Any, ...], bulk: bool) -> Any:
-        """Run in Python. What it changes is noted in the journal of the change that it is part of; a single step
-        without one takes back what it has changed when it raises."""
+        """Run a step in Python and note its changes in the journal of the current change.
+
+        A single step outside a change undoes itself if it raises.
+        """
         with np.errstate(all="ignore"):  # as in compiled code: NaN and infinity are data, integers wrap
             if self._journal is not None:
                 return function(self._journal.noting(state), *arguments)
@@ -203,7 +207,7 @@ class Bound(Layout, Exclusive):
                 raise
 
     def _is_compiled(self) -> bool:
-        """Bound and compiled: then what kernels have written cannot be taken back."""
+        """Whether the store is bound and compiled, so that writes of kernels cannot be undone."""
         return self._monoid is not None and self._monoid.is_compiled
 
     def _copies(self) -> dict[str, Any]:
@@ -212,20 +216,21 @@ class Bound(Layout, Exclusive):
 
     @reading
     def copied(self) -> Self:
-        """The same store in memory of its own. No function of the aggregate is called."""
+        """A copy that shares no memory. Calls no function of the aggregate."""
         other: Self = type(self).__new__(type(self))
         other.__dict__ = self.__dict__ | self._copies()
         return other
 
     def _keep_if_answers_may_not_fit(self) -> None:
-        """Before a kernel writes that also answers: an answer that does not fit its type is a refusal, so what the
-        kernel changes has to be taken back."""
+        """Keep the state before a kernel that writes and answers: if an answer overflows, the writes must be undone."""
         if self._bound.may_not_fit and self._is_compiled():
             self._kept = self.__dict__ | self._copies()
 
     def _all_or_nothing(self, bulk: bool = False) -> _Change:
-        """Whatever is raised, a refusal or an exception out of the aggregate's own functions, the store is as it was:
-        not bound to the refused values, not grown, no event further. Where compiled code has written, it is broken."""
+        """Undo a change that raises: the store is neither bound to the refused values nor grown, and took no event.
+
+        If compiled code was interrupted while it wrote, the store is broken.
+        """
         return _Change(self, bulk)
 
     # ------------------------------------------------------------------ values in, answers out
@@ -248,7 +253,7 @@ class Bound(Layout, Exclusive):
         return columns, np.array([not missing]), 1
 
     def _read(self, values: Any, most: int | None = None) -> tuple[Events, bool]:
-        """Events, and whether they were Arrow. `most`: how many of them a window holds, at most."""
+        """The events, and whether they came as Arrow. The window holds at most `most` of them."""
         if type(values) is np.ndarray and values.dtype is self._as_it_is and values.ndim == 1:
             values = values if values.flags.c_contiguous else np.ascontiguousarray(values)
             if self._watches:
@@ -296,7 +301,7 @@ class Bound(Layout, Exclusive):
 
 
 class _Change:
-    """A change of a store, which is taken back unless it is completed.
+    """A change of a store, undone unless it completes.
 
     The attributes are put back by one assignment. Arrays are put back, where code is interpreted, from a journal, or
     in bulk by copies made before. Compiled code keeps neither of them: after it has written, only arrays that this

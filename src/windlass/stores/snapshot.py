@@ -85,7 +85,7 @@ def take_over(store: Bound, data: bytes) -> None:
         store.set_options(head["options"])
         if head["bound"]:
             _fill(store, head, body)
-    except (CorruptSnapshot, WrongType, MemoryError):  # MemoryError: one of Arrow's is an ArrowException, too
+    except (CorruptSnapshot, WrongType, MemoryError):  # Arrow's MemoryError is an ArrowException, too
         raise
     except (
         ValueError,
@@ -117,7 +117,7 @@ def _fill(store: Bound, head: dict[str, Any], body: bytes) -> None:
     store.lay_out(columns, links, store.live_slots())
     for slots, saved in zip(store._running, running, strict=True):
         slots[: len(saved)] = saved
-    if store._watches:  # what it was before cannot be told, but partials add up like values
+    if store._watches:  # not in the snapshot, but partials bound it as values do
         store._watch(max(greatest(column) for part in (columns, running) for column in part[:1]), len(store))
     store.check_structure()
 
@@ -171,7 +171,7 @@ def _read(dtype: str, shape: tuple[int, ...], raw: bytes, m: Monoid) -> np.ndarr
                 raise ValueError("wrong number of objects")
             return array
         return np.frombuffer(raw, dtype).reshape(shape).copy()
-    except (CorruptSnapshot, MemoryError, RecursionError):  # the last two are of this machine, and not of the data
+    except (CorruptSnapshot, MemoryError, RecursionError):  # the last two are no fault of the data
         raise
     except Exception as error:  # whatever a decoder says about damaged data
         raise CorruptSnapshot(f"an array of the snapshot cannot be read: {error}") from error

@@ -100,7 +100,7 @@ class Store(Bound):
             raise
 
     def _answered_not(self, error: BaseException) -> None:
-        """A question that fails leaves the store as it was, unless compiled code writes on the way to the answer."""
+        """Make an exclusive query method. If it raises, the store is unchanged, unless compiled code wrote to it."""
         if not (self.query_writes and self._is_compiled()):
             self.undone(error)
 

@@ -86,8 +86,7 @@ def contents(w: Wheel, since: tuple[int, ...] | None = None) -> Contents:
 
 
 def fitting(w: Wheel, cells: Sequence[Cells]) -> list[Cells]:
-    """Cells that are to be put into a wheel, with the fields that its partials have; sums that 64 bits might not hold
-    make these wide."""
+    """Convert cells to the fields of the wheel's partials. Widen the wheel first if its sums could overflow 64 bits."""
     if w._plain.wide is None:
         return list(cells)
     wide = [with_high(w._plain, c) for c in cells]
@@ -106,7 +105,7 @@ def _high(w: Wheel) -> int:
 
 
 def with_high(plain: Monoid, cells: Cells) -> Cells:
-    """Cells with the fields of the wide form, if there is one."""
+    """Convert cells to the wide form, if there is one."""
     is_narrow = plain.wide is not None and len(cells.partials) == len(plain.fields)
     return cells._replace(partials=widened(plain, cells.partials)) if is_narrow else cells
 

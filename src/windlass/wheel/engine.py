@@ -58,7 +58,7 @@ _SPARSE = 256  # ticks an event to make room for, at most
 
 
 class Engine(Readable, Exclusive):
-    """What a wheel does, without what it looks like.
+    """What a wheel does, without its public interface.
 
     Nothing is taken back: once slots are written to, whatever is raised breaks the wheel.
     """
@@ -69,8 +69,8 @@ class Engine(Readable, Exclusive):
     invertible: bool | None
     late: int
     _monoid: Monoid | None
-    _plain: Monoid  # as it was bound; `_monoid` may be its wide form by now
-    _size: int  # of all values so far, see `aggregates.overflow`
+    _plain: Monoid  # the monoid as bound; `_monoid` may be its wide form
+    _size: int  # upper bound of Σ|x|: see `aggregates.overflow`
     _slots: Slots
     _overflow: Overflow
     _packed: tuple[Packed, ...]
@@ -158,12 +158,12 @@ class Engine(Readable, Exclusive):
         return evaluation.events_of(self._monoid, read.columns, read.length), at, places
 
     def _watch(self, columns: Sequence[Column]) -> None:
-        """Before events are taken: make sure that sums hold them."""
+        """Widen the sums if the coming events could overflow 64 bits."""
         if self._bound.wide is not None:
             self._make_sure(greatest(columns[0].values) * len(columns[0]))
 
     def _make_sure(self, size: int) -> None:
-        """Widen the sums to 128 bits if values whose sizes add up to `size` might not fit into 64."""
+        """Widen the sums to 128 bits if more values with Σ|x| <= `size` could overflow 64."""
         self._size += size
         if self._size >= LIMIT and self._bound.wide is not None:
             try:
@@ -173,7 +173,7 @@ class Engine(Readable, Exclusive):
                 raise
 
     def _widen(self) -> None:
-        """Give all partials their second field, which is 0 so far. Readers go on with what they have."""
+        """Give all partials their second field, which starts at 0. Readers keep the old arrays."""
         m = self._bound
         assert m.wide is not None
         slots = self._slots
@@ -298,7 +298,7 @@ class Engine(Readable, Exclusive):
         return self._monoid
 
     def _complete(self, to: int) -> None:
-        """Move the watermark, and let everything follow it."""
+        """Move the watermark, and update everything that depends on it."""
         try:
             self._advance(to)
             self._sync()

@@ -236,7 +236,7 @@ class Directory:
                 return pa.ipc.open_file(source).read_all()
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
-                raise  # of this machine, and not of the file
+                raise  # no fault of the file
             raise CorruptSnapshot(f"{path} cannot be read: {error}") from error
 
 
@@ -289,7 +289,7 @@ def _fsync_directory(path: Path) -> None:
 
 
 def _together(tables: list[pa.Table]) -> pa.Table:
-    """Tables one after the other. Sums may have got a field more on the way, which was 0 until then."""
+    """Concatenate tables. Those from before the sums were widened get the second field, 0."""
     whole = pa.concat_tables(tables, promote_options="default")
     for i, name in enumerate(whole.column_names):
         if name.endswith(f"_{HIGH.name}") and whole.column(i).null_count:

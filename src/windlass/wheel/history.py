@@ -69,7 +69,7 @@ class History(Exclusive):
             names, read = self._unread()
             if not names:
                 return False
-            # All of this is repeated by the next refresh if it does not come to its end.
+            # If this is interrupted, the next refresh repeats all of it.
             marks = [mark for _, mark in read if mark is not None]
             table = self._news(together([table for table, _ in read]))
             upto = dict(self._upto)
@@ -89,7 +89,7 @@ class History(Exclusive):
         return True
 
     def _unread(self) -> tuple[list[tuple[int, int, int]], list[tuple[pa.Table, int | None]]]:
-        """The names of files that say something new, and what is in them."""
+        """The new files, by name, with their contents."""
         for attempt in range(_TRIES):
             names = [name for name in self._files.complete(self._kept.buckets) if name[1] > self._upto[name[2]]]
             try:
@@ -101,8 +101,7 @@ class History(Exclusive):
         raise AssertionError("the last attempt returns or raises")
 
     def _moved_along(self, table: pa.Table, watermark: int | None) -> dict[str, Wheel]:
-        """The wheels that could take what is new. The others are made anew when somebody asks, as all are if this is
-        interrupted."""
+        """The wheels that can take the new slots. The others are rebuilt when asked; if interrupted, all are."""
         wheels, self._wheels = self._wheels, {}
         return {name: wheel for name, wheel in wheels.items() if self._moved(wheel, table, watermark)}
 
@@ -161,7 +160,7 @@ class History(Exclusive):
 
     def __len__(self) -> int:
         """How many slots there are, of all keys."""
-        # Also for `repr`, which any thread may ask for at any time: it looks at a list that is never changed.
+        # Any thread may call `repr` at any time, so it reads a list that is replaced and never changed.
         return int(self._table().num_rows)
 
     def __repr__(self) -> str:
@@ -227,7 +226,7 @@ class History(Exclusive):
         return newest(together(parts), [_PLACE])
 
     def _put_together(self) -> pa.Table:
-        """The same, and it is not done again before there is more."""
+        """The same, cached until there is more."""
         table = self._table()
         if len(self._parts) > 1:
             self._parts = [table]
@@ -290,7 +289,7 @@ class History(Exclusive):
         try:
             (cells,) = fitting(wheel, [cells])
             wheel._revise(cells, new, upto)
-        except Interrupted:  # somebody's call of it was
+        except Interrupted:  # an earlier call of the wheel was interrupted
             return False
         return True
 
@@ -338,7 +337,7 @@ def _slot_shown(a: Aggregate, rows: pa.Table, row: int) -> str:
 
 
 def _partials(struct: pa.StructArray, m: Monoid) -> Columns:
-    """The fields of partials; a sum that was written before it had its second one has 0 there."""
+    """The fields of partials. Sums written before they had a second field get 0 there."""
     found = []
     for field in m.fields:
         at = struct.type.get_field_index(field.name)

@@ -206,7 +206,7 @@ def _schema(text: str) -> pa.Schema:
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables of slots one after the other. Sums of before they had a second field get one, which is 0."""
+    """Concatenate tables of slots. Sums written before they had a second field get 0 there."""
     types = {
         field.name: max((t.schema.field(field.name).type for t in tables), key=lambda type_: type_.num_fields)
         for field in tables[0].schema

@@ -32,7 +32,7 @@ class Keys:
         return iter(self.places)
 
     def accepts(self, key: Any) -> bool:
-        """Whether `encode` takes this key for certain, told without a look at a column. False is no refusal."""
+        """Whether `encode` certainly accepts this key, by its type alone. False decides nothing."""
         kind = type(key)
         if kind is not self.kind:
             return False
@@ -51,7 +51,7 @@ class Keys:
             raise WrongType("keys cannot be floats: equal keys must be equal bit by bit; give integers or text")
         try:
             distinct, inverse = _distinct(read.values)
-        except MemoryError:  # one of Arrow's, too
+        except MemoryError:  # Arrow's is an ArrowException, too
             raise
         except (pa.ArrowException, NotImplementedError) as error:
             raise WrongType(

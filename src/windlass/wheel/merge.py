@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def merge(a: Wheel, b: Wheel) -> Wheel:
-    """A new wheel with the events of both. `a` is in a call, and `b` must not be."""
+    """A new wheel with the events of both. `a` is in its `merge` call; `b` must be idle."""
     if a is b:
         raise InvalidArgument("a wheel cannot be merged with itself: the wheels must be of disjoint parts of a stream")
     if a._monoid is None or b._monoid is None:
@@ -78,7 +78,7 @@ def _merged(a: Wheel, b: Wheel, *both: Contents) -> Wheel:
 
 
 def _wide(w: Wheel, c: Contents) -> Contents:
-    """The contents of a wheel, with partials that hold any sum: those of two may need what those of one do not."""
+    """The contents of a wheel in the wide form: the sums of two wheels may overflow where those of one do not."""
     levels = tuple(with_high(w._plain, cells) for cells in c.levels)
     return replace(c, levels=levels, totals=with_high(w._plain, c.totals), ahead=with_high(w._plain, c.ahead))
 

@@ -109,12 +109,12 @@ class Packed:
         self.bits = np.zeros(0, np.uint8)
 
     def widened(self, m: Monoid) -> Packed:
-        """The same blocks as those of the wide form: the field that it has more is 0 in all of them."""
+        """The same blocks in the wide form: the second field is 0 in all of them."""
         assert m.wide is not None
         other = self.frozen()
         other.monoid = m.wide
         k = [field.name for field in m.wide.fields].index(HIGH.name)
-        other.tables.insert(k, np.zeros_like(self.tables[0]))  # of width 0, so no words are looked at
+        other.tables.insert(k, np.zeros_like(self.tables[0]))  # width 0: takes no words
         other.words.insert(k, np.zeros(1, np.int64))
         other.used.insert(k, 0)
         return other

@@ -153,7 +153,7 @@ class Readable:
             raise located(error, lambda row: self._range(int(starts[row]), int(ends[row]), keys)) from None
 
     def _range(self, start: int, end: int, keys: Array) -> str:
-        """What was asked for, in words."""
+        """Describe the range asked for, for an error message."""
         places = [] if keys is self._everybody or self.keys is None else [list(self.keys)[k] for k in keys.tolist()]
         named = "" if not places else f" key {places[0]!r}" if len(places) == 1 else f" keys {places!r}"
         header = self._look()[1][3]

@@ -34,14 +34,17 @@ def save(w: Wheel, path: str | os.PathLike[str], form: Form) -> int:
     try:
         return _commit(w, path, form)
     except BaseException as error:
-        w.undone(error)  # what was written under a number is replaced by the next save, which takes the same one
+        w.undone(error)  # the next save takes the same number and replaces these files
         raise
 
 
 def _commit(w: Wheel, path: str | os.PathLike[str], form: Form) -> int:
     directory, name = Directory(path), str(Path(path).resolve())
     known, commits = w._saved.get(name), directory.commits
-    ours = [w._saving.get(name), None if known is None else known[0]]  # a save that was interrupted may be there or not
+    ours = [
+        w._saving.get(name),
+        None if known is None else known[0],
+    ]  # an interrupted save may or may not have been committed
     if commits and commits[-1] not in ours:
         raise InvalidArgument(
             f"{path} holds another wheel, or a later state of this one; save to a directory of its own"

@@ -73,7 +73,7 @@ class Session:
         self.position = position
 
     def widen(self, m: Monoid) -> None:
-        """The partials of open sessions get the field that the wide form has more."""
+        """Give the partials of open sessions the second field of the wide form."""
         self.keys = [(book, widened(m, unfinished)) for book, unfinished in self.keys]
 
     def advance(self, m: Monoid, state: Any, key: int, to: int, quiet: bool) -> tuple[Array, Any] | None:

@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 WRITE_AHEAD = 64
 SIMD_THRESHOLD = 512  # ⊕: below that, scanning one level beats a combined plan
 _BUFFER = 4096  # single events that wait to be inserted together
-_MOST_SLIDES = 10**9  # in the range of one window, which keeps a partial for each
+_MOST_SLIDES = 10**9  # of one window, which keeps a partial for each
 
 
 class Wheel(Engine):
@@ -113,7 +113,7 @@ class Wheel(Engine):
         self._saved: dict[
             str, tuple[int, tuple[int, ...]]
         ] = {}  # by path: the last commit, and the slots that are in it
-        self._saving: dict[str, int] = {}  # by path: the number of a commit that was begun and did not end
+        self._saving: dict[str, int] = {}  # by path: the number of a commit that has begun and not ended
         self._publisher = None
         self._set_up(hints, simd_threshold, False)
         self._published = (None, self._unbound_view(), ())
@@ -249,7 +249,7 @@ class Wheel(Engine):
 
     # ------------------------------------------------------------------ looks
 
-    # To ask the wheel itself takes turns with writing to it. A reader of its own does not.
+    # Queries to the wheel itself exclude writes. A reader does not.
     query = reading(Readable.query)
     query_many = reading(Readable.query_many)
     landmark = reading(Readable.landmark)
@@ -303,7 +303,7 @@ class Wheel(Engine):
 
     @exclusive
     def _contents(self) -> Contents:
-        """Everything in it, for a wheel that it is merged with."""
+        """The whole contents, for a merge."""
         from windlass.wheel.contents import contents
 
         self._flush()
@@ -315,7 +315,7 @@ class Wheel(Engine):
 
     @exclusive
     def _revise(self, cells: Cells, keys: list[Any], upto: int) -> None:
-        """Take slots that are new or corrected, and be complete up to a tick: what a history does to its wheels."""
+        """Take new and corrected slots, and advance to a tick. Called by a history on its wheels."""
         from windlass.wheel.revising import revise
 
         self._add_keys(keys)

@@ -185,7 +185,7 @@ class Window:
         self.keys.clear()
 
     def widen(self, m: Monoid) -> None:
-        """The partials of what is kept get the field that the wide form has more."""
+        """Give the kept partials the second field of the wide form."""
         for k, (store, tags, book, unfinished) in enumerate(self.keys):
             store._widen()
             self.keys[k] = store, tags, book, widened(m, unfinished)

@@ -27,6 +27,6 @@ def emit(found: Any, n: Any, key: Any, first: Any, stop: Any, start: Any, end: A
 
 
 def room(windows: int, twins: bool = False) -> Array:
-    """Where a kernel writes down at most that many windows; with `twins`, it says in row TWIN how many windows had
-    begun with the same event before."""
+    """An array for a kernel's windows. With `twins` it has the row TWIN: how many windows had begun earlier with the
+    same event."""
     return np.empty((6 if twins else 5, windows), np.int64)

@@ -30,8 +30,10 @@ class OneOpen(Discretizer):
 
 
 class ManyOpen(Discretizer):
-    """Any number of open windows a key, each a row (key, position of its first event, start) of the carry. Where
-    several may begin with one event, the row also has how many of them had begun before (the twin)."""
+    """Any number of open windows a key, each a row (key, position of its first event, start) of the carry.
+
+    Where several may begin with one event, the row also has its twin: how many of them had begun before.
+    """
 
     carried = 2
 

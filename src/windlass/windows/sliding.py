@@ -17,7 +17,7 @@ from windlass.windows.window import Periodic
 
 __all__ = ["Sliding"]
 
-MOST_WINDOWS = 10**9  # windows that hold the same event: one event gives as many rows
+MOST_WINDOWS = 10**9  # windows that hold one event, each of them a row
 _GAPS = "events between two windows would be lost; if that is meant, filter them out before"
 
 

@@ -198,7 +198,7 @@ def _find_kept(partial: Any, events: Any, context: Any, found: Any) -> Any:
             r += 1
         if partial and context[key, _KEPT] > 0 and not context[key, _EMITTED]:
             stop = context[key, _STOP]
-            found[TWIN, n] = 1  # it comes after one that came out with the same event
+            found[TWIN, n] = 1  # it follows a window that came out with the same event
             n = emit(found, n, key, stop - context[key, _KEPT], stop, UNKNOWN, later(context[key, _LAST], 1))
     return n
 

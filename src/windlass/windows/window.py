@@ -47,7 +47,7 @@ class Window(ABC):
     is_session: ClassVar[bool] = False  # context aware, yet events never force a slice to be split (Scotty 5.1)
     measure: str = "time"  # "time", "count" or the name of a column that does not decrease
     predicate: Predicate | None = None  # the condition on events that it depends on
-    has_ordinals: ClassVar[bool] = False  # windows of a key may have the same bounds, so an ordinal tells them apart
+    has_ordinals: ClassVar[bool] = False  # windows of a key may have equal bounds; the ordinal distinguishes them
 
     @property
     def looks_back(self) -> bool:
@@ -59,7 +59,7 @@ class Window(ABC):
         """What to run on a stream whose time is counted in `unit` ("s", "ms", "us", "ns"; None: plain integers)."""
 
     def refuse_plain(self) -> None:
-        """Refuse positive integers as lengths, because times are timestamps: they do not say what they count."""
+        """Refuse positive integers as lengths over timestamps, because their unit is unclear."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         lengths = {f.name for f in fields(self) if f.type == "Duration"}  # type: ignore[arg-type]
         plain = {name: n for name, n in given.items() if name in lengths and type(n) is int and n > 0}
@@ -188,8 +188,8 @@ class Windows:
     high: Array
     start: Array  # bounds in event time; `start` and `low` may be UNKNOWN
     end: Array
-    twin: Array | None = None  # how many windows had begun with the same event before; None: at most one does
-    failed: Windows | None = None  # over, too, and only now known not to count
+    twin: Array | None = None  # how many windows had begun earlier with the same event; None: at most one begins
+    failed: Windows | None = None  # runs that ended without being a window
 
     @classmethod
     def of(cls, found: Array, failed: Windows | None = None) -> Windows:
@@ -224,7 +224,7 @@ class Discretizer(Bound):
         if there is none."""
 
     def open_windows(self, context: Array, carry: Array) -> tuple[Array, Array, Array]:
-        """Of all windows that have begun and are not complete: the key, the position of the first event, the twin.
+        """The open windows: the key, the position of the first event, and the twin of each.
         Only types whose windows close in the order of their first events are asked."""
         first = self.open_from(context, carry)
         key = np.flatnonzero(first != FOREVER)

@@ -55,7 +55,7 @@ class Memory(Bound):
     _kernels: dict[Any, Function]
     _quick: dict[Any, Function]  # those that have run before, see `changing.quick`
     _scratch: list[Any]  # of streams
-    _is_settled: bool = True  # nodes that an eviction marked are repaired when the tree is asked
+    _is_settled: bool = True  # False: nodes that an eviction marked still wait for repair
 
     _partials = ("_ring", "_running", "_aggregates")
 
@@ -86,13 +86,13 @@ class Memory(Bound):
         return sum(array.nbytes for array in arrays)
 
     def _watch(self, size: int, events: int, most: int | None = None) -> None:
-        """Events of one time are combined, so `_size` is that of all since the window was last empty."""
+        """Events at one time are combined, so `_size` bounds Σ|x| of all events since the window was last empty."""
         self._size = size * events + (self._size if self._head.item(SIZE) else 0)
         if self._size >= LIMIT:
             self._widen()
 
     def may_overflow(self, size: int) -> bool:
-        """Whether a sum might not fit its type once values of this size, all together, have come."""
+        """Whether values with this Σ|x| could make a sum overflow."""
         m = self._monoid
         return m is not None and (m.may_not_fit or (m.wide is not None and self._size + size >= LIMIT))
 

@@ -87,7 +87,7 @@ class BTree(Memory):
         try:
             return self._query(start, end)
         except BaseException as error:
-            if self._is_settled:  # so only this is what it may have been interrupted in
+            if self._is_settled:  # otherwise the interrupted call was repairing nodes
                 self.undone(error)
             raise
 
@@ -178,7 +178,7 @@ class BTree(Memory):
         except BaseException as error:
             self.undone(error)
             raise
-        try:  # by itself: small batches would spend more time on contexts than on events
+        try:  # no context manager: it would cost more than a small batch
             if len(ts):
                 self._insert(ts, events, _AS_THEY_ARE)
         except BaseException as error:

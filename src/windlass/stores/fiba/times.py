@@ -41,7 +41,7 @@ def times_of(times: Any) -> Times:
 
 
 def are_timestamps(times: Any) -> bool:
-    """Whether a column of times is of timestamps or dates."""
+    """Whether a column of times holds timestamps or dates."""
     return not (type(times) is np.ndarray and times.dtype is _INT64) and bool(
         pa.types.is_temporal(column(times).type.arrow)
     )
