@@ -24,7 +24,7 @@ from windlass import (
     Watermarks,
     agg,
 )
-from windlass.errors import WrongType
+from windlass.errors import InvalidArgument, WrongType
 
 AT = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 EVENTS = pa.table({"ts": [AT, AT + datetime.timedelta(seconds=90)], "x": [1, 2]})
@@ -86,6 +86,11 @@ def test_options(options: dict[str, Any], what: str) -> None:
         with pytest.raises(WrongType, match=what):
             call()
     assert op.counters["events"] == 0
+
+
+def test_a_plain_key_ttl_that_is_too_short_names_both_units() -> None:
+    with pytest.raises(InvalidArgument, match="key_ttl=600 .* at least '1m', or to 60000000 if times are integers"):
+        Operator(Query("q", Tumbling("1m"), agg.sum("x")), time="ts", key="k", key_ttl=600)
 
 
 def test_zero_is_zero_in_any_unit() -> None:

@@ -758,17 +758,19 @@ class Operator(Exclusive):
         return "\n".join(texts)
 
     def _check_ttl(self, branch: Branch) -> None:
-        """Refuse a key_ttl that would end a key before windows of its that time completes."""
+        """Refuse a `key_ttl` that could drop a key while one of its time-driven windows is still open."""
         if self._key_ttl is None:
             return
         ttl = _in_unit("key_ttl", self._key_ttl, "us")
         for finding in branch.plan.findings:
             reach = finding.bound.reach
             if ttl < reach:
-                least = reach if isinstance(self._key_ttl, int) else f"'{durations.format(reach)}'"
+                least = f"'{durations.format(reach)}'"
+                if isinstance(self._key_ttl, int):
+                    least += f", or to {reach} if times are integers"
                 raise InvalidArgument(
-                    f"key_ttl={self._key_ttl!r} would end a key while {finding.window!r} may still be open; "
-                    f"it must be at least {least}"
+                    f"key_ttl={self._key_ttl!r} would end a key while {finding.window!r} may still be open: "
+                    f"set it to at least {least}"
                 )
 
     @property
