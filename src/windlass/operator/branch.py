@@ -155,8 +155,7 @@ class Branch:
         for i in set(range(before)) - self.plan.unused_kept:
             there[i].retired = False
         self.running.join(findings, fresh)
-        for rows in self.due:
-            rows.join(fresh)
+        self.due = [rows.joined(fresh) for rows in self.due]
         self.queries = [*self.queries, *other.queries]
         self._lower()
 

@@ -19,7 +19,7 @@ the window type declares `has_ordinals`. Two kinds of rows are kept for the sake
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,9 +93,9 @@ class Rows:
             [join(columns) for columns in zip(*(part.partials for part in parts), strict=True)],
         )
 
-    def join(self, lifts: Sequence[Lift]) -> None:
-        """There are more partials; these rows know nothing of them."""
-        self.partials += [identities(lift.monoid, len(self)) for lift in lifts]
+    def joined(self, lifts: Sequence[Lift]) -> Rows:
+        """The same rows with partials for more lifts. These are identities: no event of a row was lifted by them."""
+        return replace(self, partials=self.partials + [identities(lift.monoid, len(self)) for lift in lifts])
 
     def take(self, rows: Array) -> Rows:
         return Rows(

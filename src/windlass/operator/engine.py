@@ -460,8 +460,7 @@ class GeneralInOrder(General):
 
     def join(self, findings: int, lifts: Sequence[Lift]) -> None:
         super().join(findings, lifts)
-        for rows in self.due:
-            rows.join(lifts)
+        self.due = [rows.joined(lifts) for rows in self.due]
 
     def most_rows(self, coming: Coming, limit: RowLimit) -> float:
         if not coming.over and not coming.events and coming.watermark <= self.sliced.watermark:

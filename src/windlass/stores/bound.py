@@ -140,10 +140,14 @@ class Bound(Layout, Exclusive):
             self._widen()
 
     def _widen(self) -> None:
+        self.__dict__.update(self._widened())  # in one step, so that an interruption finds all or nothing done
+
+    def _widened(self) -> dict[str, Any]:
+        """The attributes that change when the sums are widened."""
         m = self._bound
         assert m.wide is not None
         changed: dict[str, Any] = {name: widened(m, getattr(self, name)) for name in self._partials}
-        self.__dict__.update(changed | {"_monoid": m.wide, "_watches": False, "_is_plain": False})
+        return changed | {"_monoid": m.wide, "_watches": False, "_is_plain": False}
 
     _partials: ClassVar[tuple[str, ...]] = ("_ring", "_running")  # attributes that are columns of partials
 

@@ -84,6 +84,9 @@ class Store(Bound):
     @exclusive
     def query(self, last: int | None = None) -> Any:
         """The answer over the window, lowered; with `last`, over its youngest events only. None if there is none."""
+        if self.query_writes and not self._is_compiled():
+            with self._all_or_nothing():
+                return self._query(last)
         try:
             return self._query(last)
         except BaseException as error:
@@ -93,6 +96,9 @@ class Store(Bound):
     @exclusive
     def query_many(self, lasts: Sequence[int]) -> list[Any]:
         """Answers over the youngest `r` events for each `r`: many queries from one structure."""
+        if self.query_writes and not self._is_compiled():
+            with self._all_or_nothing():
+                return self._query_many(lasts)
         try:
             return self._query_many(lasts)
         except BaseException as error:
@@ -100,7 +106,7 @@ class Store(Bound):
             raise
 
     def _answered_not(self, error: BaseException) -> None:
-        """Make an exclusive query method. If it raises, the store is unchanged, unless compiled code wrote to it."""
+        """Settle a query that raised: the store is unchanged, unless compiled code wrote to it."""
         if not (self.query_writes and self._is_compiled()):
             self.undone(error)
 

@@ -26,7 +26,7 @@ from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.overflow import HIGH, located
 from windlass.aggregates.partials import unpacked
 from windlass.aggregates.values import to_arrow
-from windlass.errors import Interrupted, InvalidArgument, Overflow, UnknownColumn
+from windlass.errors import Busy, Interrupted, InvalidArgument, Overflow, UnknownColumn
 from windlass.exclusive import Exclusive, exclusive, reading
 from windlass.wheel.contents import Cells, Contents, assemble, combined, fitting, rolled_up
 from windlass.wheel.history_files import HistoryFiles, Kept, newest, together
@@ -71,7 +71,7 @@ class History(Exclusive):
                 return False
             # If this is interrupted, the next refresh repeats all of it.
             marks = [mark for _, mark in read if mark is not None]
-            table = self._news(together([table for table, _ in read]))
+            table, versions = self._news(together([table for table, _ in read]))
             upto = dict(self._upto)
             for _, last, bucket in names:
                 upto[bucket] = max(upto[bucket], last)
@@ -85,6 +85,7 @@ class History(Exclusive):
             self.undone(error)
             raise
         self._parts = [*self._parts, table]
+        self._versions.update(versions)
         self._upto, self._watermark, self._wheels = upto, watermark, wheels
         return True
 
@@ -101,9 +102,23 @@ class History(Exclusive):
         raise AssertionError("the last attempt returns or raises")
 
     def _moved_along(self, table: pa.Table, watermark: int | None) -> dict[str, Wheel]:
-        """The wheels that can take the new slots. The others are rebuilt when asked; if interrupted, all are."""
-        wheels, self._wheels = self._wheels, {}
-        return {name: wheel for name, wheel in wheels.items() if self._moved(wheel, table, watermark)}
+        """The wheels that can take the new slots. The others are rebuilt when asked.
+
+        So are those that have taken them when the refresh is refused or interrupted afterwards.
+        """
+        moved = {}
+        for name in list(self._wheels):
+            wheel = self._wheels[name]
+            try:
+                if self._moved(wheel, table, watermark):
+                    moved[name] = wheel
+            except Busy:  # has taken nothing
+                raise
+            except BaseException:
+                del self._wheels[name]
+                raise
+            del self._wheels[name]
+        return moved
 
     @property
     def aggregates(self) -> list[str]:
@@ -232,18 +247,18 @@ class History(Exclusive):
             self._parts = [table]
         return table
 
-    def _news(self, table: pa.Table) -> pa.Table:
-        """What a table says that is not known yet, with the places of keys."""
+    def _news(self, table: pa.Table) -> tuple[pa.Table, dict[tuple[int, int], int]]:
+        """The rows of a table that are new, with the places of keys; and the versions of corrected cells."""
         table = newest(table.append_column(_PLACE, to_arrow(self._encoded(table), None, pa.int64())), [_PLACE])
         slot, place, version = (table[name].to_numpy() for name in ("slot", _PLACE, "version"))
-        new = np.ones(len(slot), np.bool_)
+        new, versions = np.ones(len(slot), np.bool_), {}
         for i in range(len(slot)) if self._versions else np.flatnonzero(version > 0).tolist():
             cell = int(slot[i]), int(place[i])
             if version[i] < self._versions.get(cell, 0):
                 new[i] = False
             elif version[i] > 0:
-                self._versions[cell] = int(version[i])
-        return table.filter(pa.array(new))
+                versions[cell] = int(version[i])
+        return table.filter(pa.array(new)), versions
 
     def _nothing(self) -> pa.Table:
         fields = [*self._kept.key, ("slot", pa.int64()), ("version", pa.int64()), (_PLACE, pa.int64())]

@@ -96,9 +96,8 @@ class Memory(Bound):
         m = self._monoid
         return m is not None and (m.may_not_fit or (m.wide is not None and self._size + size >= LIMIT))
 
-    def _widen(self) -> None:
-        super()._widen()
-        self._kernels, self._quick, self._scratch = {}, {}, []
+    def _widened(self) -> dict[str, Any]:
+        return super()._widened() | {"_kernels": {}, "_quick": {}, "_scratch": []}
 
     def _install(self, monoid: Monoid, capacity: int) -> None:
         self._monoid = monoid
