@@ -89,7 +89,7 @@ def test_options(options: dict[str, Any], what: str) -> None:
 
 
 def test_a_plain_key_ttl_that_is_too_short_names_both_units() -> None:
-    with pytest.raises(InvalidArgument, match="key_ttl=600 .* at least '1m', or to 60000000 if times are integers"):
+    with pytest.raises(InvalidArgument, match=r"key_ttl=600 .* at least '1m', or to 60000000 if times are integers"):
         Operator(Query("q", Tumbling("1m"), agg.sum("x")), time="ts", key="k", key_ttl=600)
 
 
