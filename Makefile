@@ -25,7 +25,7 @@ test: setup ## run the tests in parallel
 sweep: setup ## random scenarios against the oracle: make sweep ARGS="--seed 0 --scenarios 10000"
 	$(BIN)/python -m tests.operator.sweep $(ARGS)
 
-faults: setup ## the long tests under faults: calls interrupted at every line; Spark with kills, clusters, a soak; hours
+faults: setup ## the long tests under faults: calls interrupted at every line; Spark with kills, clusters, a soak; takes hours
 	$(BIN)/python -m pytest -m faults $(ARGS)
 
 bounds: setup ## the tests of the operator with kernels that check every index, compiled into a cache of their own

@@ -858,17 +858,17 @@ class Track:
     stood: list[Standing] = field(default_factory=list)  # its windows at the last watermark
     emitted: list[tuple[Standing, Row]] = field(default_factory=list)  # what came out and is not closed
     closed: Any = None  # windows whose completion is up to here are closed
-    floor: Any = None  # where windows may reach back over their first event: what comes before it is too late
+    floor: Any = None  # for LastN and NonDeterministic: what comes before this place is too late
     taken: list[Event] = field(default_factory=list)  # accepted since the last watermark
     rows: Counter[Any] = field(default_factory=Counter)  # how many came out, by the window's identity
     gone: Counter[Any] = field(default_factory=Counter)  # how many windows that came out are closed, by their bounds
 
 
-NEVER = (math.inf, 0, 0)  # a place behind all events
+NEVER = (math.inf, 0, 0)  # a place after all events
 
 
 class Refused(Exception):
-    """An event that must not come. What it came with has changed nothing."""
+    """The contract refuses an event. Its batch has changed nothing."""
 
 
 class Running:
@@ -951,8 +951,7 @@ class Running:
         return rows
 
     def is_whole(self, window: Standing, events: list[Event]) -> bool:
-        """Whether a window of a query that was added later is known to have begun after that, with all its events, by
-        the events it has seen until now."""
+        """Whether the events that a later-added query has seen so far show that it has seen all of a window."""
         if self.since == -math.inf:
             return True
         asked, first = self.window, window.events[0] if window.events else None
@@ -978,7 +977,7 @@ class Running:
 
     @staticmethod
     def comes_before_a_closed_one(track: Track, window: Standing) -> bool:
-        """Or is that one: what a closed window has become since."""
+        """Or is the closed one, with whatever events it has now."""
         return track.closed is not None and window.completion is not None and window.completion <= track.closed
 
     def is_past(self, track: Track, window: Standing, horizon: float) -> bool:
@@ -986,7 +985,7 @@ class Running:
         return (window.complete and window.end <= horizon) or self.comes_before_a_closed_one(track, window)
 
     def compare(self, key: tuple[Any, ...], track: Track, now: list[Standing]) -> Iterator[Row]:
-        """What is different from what came out before, as rows. A window is what its identity and its events are."""
+        """Rows for what has changed since the last output. Windows are equal if identity and events are."""
         before, kept = list(track.emitted), []
         changed = []
         for window in now:

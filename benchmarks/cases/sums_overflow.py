@@ -3,7 +3,7 @@
 Each technique slides a window of 4096 (Recompute of 256) over values in three forms of one sum:
 
     wraps      `on_overflow="wrap"`: one field, and the values are not watched
-    watched    the default over small values: one field, and the greatest size of each batch is looked for
+    watched    the default over small values: one field, and max |x| of each batch is computed
     wide       the default over values that 64 bits might not hold: a second field counts the wraps
 
 An operator and a wheel are given the same events.
@@ -103,7 +103,7 @@ def tables(rows: list[Row]) -> list[Table]:
         for name, by in _nanoseconds(rows).items()
     ]
     header = ["", "one field that wraps, ns", "watched, ratio", "two fields, ratio"]
-    return [("An event, and how much longer it takes otherwise (1: as long)", header, lines)]
+    return [("Time per event; ratios against one field that wraps", header, lines)]
 
 
 def findings(rows: list[Row]) -> list[str]:

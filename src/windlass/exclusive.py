@@ -13,10 +13,10 @@ The state is one slot, beside the instance's dictionary. `del` empties it atomic
 fills it again. So a call that never got there, wherever it was interrupted, leaves it empty. An object whose slot is
 empty is in a call if a frame of that call is on the stack of some thread, and broken if not.
 
-A refusal is a `WindlassError` that the package raises itself, before anything changes or after the change was taken
-back. Code that takes back what a user's function has interrupted says so with `undone`. After any other exception
-nothing is assumed: the object refuses every further call until it is restored. That holds for a `WindlassError` out of
-a user's function, too: another object raised it, and it says nothing about this one.
+A refusal is a `WindlassError` that the package raises itself, before anything changes or after the change was undone.
+Code that undoes its changes after another exception, such as one of a user's function, calls `undone`. After any other
+exception nothing is assumed: the object refuses every further call until it is restored. That holds for a
+`WindlassError` out of a user's function, too: another object raised it, and it says nothing about this one.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def exclusive(method: Method) -> Method:
 
 
 def reading(method: Method) -> Method:
-    """Make a method exclusive that leaves its object unchanged, whatever it raises."""
+    """Make a method exclusive that never changes its object: whatever it raises, the object is not broken."""
     name = method.__name__
 
     @wraps(method)
@@ -109,9 +109,9 @@ def reading(method: Method) -> Method:
 
 
 def restoring(method: Method) -> Method:
-    """A method that mends a broken object by giving it the dictionary of another, in its last statement.
+    """Make a method exclusive that repairs a broken object.
 
-    If it raises, the object stays as it was: idle or broken.
+    Its last statement must replace the object's dictionary. If it raises, the object stays as it was: idle or broken.
     """
     name = method.__name__
 
@@ -140,7 +140,7 @@ def _is_idle(owner: Any) -> bool:
 
 
 def _take(owner: Any) -> bool:
-    """Empty the slot, if it is filled."""
+    """Empty the slot. Return False if it was empty already."""
     try:
         del owner._idle
     except AttributeError:
@@ -149,7 +149,7 @@ def _take(owner: Any) -> bool:
 
 
 def _findable(call: Any) -> Any:
-    """Have calls of this wrapper recognised on a stack."""
+    """Register a wrapper, so that its calls are recognised on a stack."""
     _calls.add(call.__code__)
     return call
 

@@ -32,7 +32,7 @@ def written(files: HistoryFiles, batch: int) -> None:
 
 
 def history(asked: bool) -> History:
-    """With one batch read and one that is new; `asked`: its wheel is there, and moves along."""
+    """A history that has read one batch and has another one to read. `asked`: it has a wheel, which is updated."""
     path = directory()
     files = HistoryFiles(path)
     files.create(KEPT)

@@ -54,7 +54,7 @@ class Case:
     name       class, method, and what is special: "FiBA.bulk_insert, tree grows"
     make       a new object, as it is before the call
     call       the call
-    shown      its value in a form that can be compared, where it is not in one; that is never interrupted
+    shown      converts its value to a form that can be compared; never interrupted
     read       what the object answers after the call, without changing it
     expected   the value of the call and what is read then, by brute force
     save       what `restore` needs, taken before the call: a snapshot, say
@@ -80,7 +80,7 @@ class Case:
 
 
 class Verdict(NamedTuple):
-    """What became of one attempt. `problem` is empty if all is well."""
+    """The outcome of one attempt. `problem` is empty if all is well."""
 
     place: str  # file:line that was interrupted
     problem: str
@@ -91,7 +91,7 @@ class Verdict(NamedTuple):
 
 
 class Trial:
-    """A case made ready: warm, counted, and forked from here on."""
+    """A case that is ready to be forked: kernels are compiled, and the object is made."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -132,7 +132,7 @@ class Trial:
         return found
 
     def met_at(self, lines: Sequence[int]) -> list[str]:
-        """Calls from another thread while the call stands at some of its lines; gives what went wrong."""
+        """Call from another thread while the call is paused at each of these lines. Return what went wrong."""
         found = in_child(lambda: self._met(set(lines)))
         return found if isinstance(found, list) else [f"{self.case.name}: {found}"]
 
@@ -263,7 +263,7 @@ class Died(str):
 
 
 def in_child(work: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """What `work` gives in a forked child; `Died`, if it crashed or hung, with the last place it told of."""
+    """Return what `work` gives in a forked child; `Died` with the last place reported, if it crashed or hung."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -291,7 +291,7 @@ def in_child(work: Callable[[], Any], patience: float = PATIENCE) -> Any:
     return pickle.loads(answer)
 
 
-_telling: list[int] = []  # in a child: where it tells the place that it was interrupted at
+_telling: list[int] = []  # in a child: the pipe to report the interrupted place to; empty once it has
 
 
 def _live(work: Callable[[], Any], writing: int) -> int:
@@ -316,7 +316,7 @@ def _live(work: Callable[[], Any], writing: int) -> int:
 
 
 def _tell(place: str) -> None:
-    """Send the place ahead, for the case that there will be nothing else."""
+    """Report the place at once, because a child that crashes reports nothing else."""
     if _telling:
         os.write(_telling.pop(), place.encode() + b"\n")
 
@@ -418,7 +418,7 @@ def _inside(raised: BaseException) -> bool:
 
 
 def _is_in_call(frame: FrameType | None, made: Any) -> bool:
-    """Whether a frame runs in a call of this object that takes no other."""
+    """Whether a frame runs in an exclusive call of this object."""
     if frame is not None and frame.f_code.co_filename == ENVELOPE:
         return False
     while frame is not None:
@@ -453,7 +453,7 @@ def _name(look: Look) -> str:
 
 
 def sample(count: int, most: int, seed: int) -> list[int]:
-    """Some of the lines 1 … count: the first and the last, and others by chance."""
+    """At most `most` of the lines 1 … count: the first, the last, and others at random."""
     if count <= most:
         return list(range(1, count + 1))
     return sorted({1, count, *Random(seed).sample(range(2, count), most - 2)})

@@ -148,7 +148,7 @@ def due(found: Any) -> Any:
 
 
 def summed(first: float, last: float) -> Any:
-    """The windows that end after one time, and up to another; an event completes all that end up to it."""
+    """Sums of the windows that end in (first, last]. An event completes the windows that end at or before it."""
     ts, xs = [*EARLY[0], *LATER[0]], [*EARLY[1], *LATER[1]]
     found = {
         f"{length}": [w for w in windows(length, slide, 0, ts, xs, sum) if first < w[1] <= last]
@@ -158,7 +158,7 @@ def summed(first: float, last: float) -> Any:
 
 
 def plan_run(technique: str, function: bool = False) -> list[Case]:
-    """The call ends the stream, or hands it on to the call that does."""
+    """Cases for `process` and `finish` of a running plan."""
     name = f"PlanRun.%s, {technique}{' over a function' if function else ''}"
     process = Case(
         name=name % "process",

@@ -1,4 +1,4 @@
-"""Directories for objects that keep files, gone when the tests are."""
+"""Directories for objects that keep files, removed when the tests end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def directory() -> Path:
-    """A new one."""
+    """A new directory."""
     return Path(tempfile.mkdtemp(dir=_all()))
 
 

@@ -259,7 +259,7 @@ class Twins:
             self._forget_revisions(query.name)
 
     def copy(self) -> None:
-        """Go on in a copy; what happens to the one that was copied does not matter."""
+        """Go on in a copy. Finishing the original must not affect it."""
         self.log.append("copy")
         copied = copy.deepcopy(self.operator)
         self.operator.finish()

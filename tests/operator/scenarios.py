@@ -109,7 +109,7 @@ DIMENSIONS: dict[str, Dimension] = {}
 
 
 def dimension(change: Dimension) -> Dimension:
-    """Have a function take part in the drawing of each scenario."""
+    """Register a function that changes the draft of each scenario."""
     DIMENSIONS[change.__name__] = change
     return change
 
@@ -149,7 +149,7 @@ def values(draft: Draft) -> None:
 
 @dimension
 def ties(draft: Draft) -> None:
-    """Few distinct times, so that most of them are those of several events, and of edges."""
+    """Few distinct times, so that events often have the time of other events, and of edges."""
     draft.coarse = draft.rng.choice([1, 1, 1, 2, 5])
     if draft.rng.random() < 0.3:
         draft.offsets, draft.jumps = draft.rng.choice([(-3, 2), (-6, 1), (-1, 1)]), (0, 0, 1, 2, 5)

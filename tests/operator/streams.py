@@ -84,19 +84,19 @@ def draining(state: Any, ts: Any, y: Any) -> Any:
 
 
 def ending(state: Any, ts: Any, y: Any) -> Any:
-    """One begins with every event. The oldest ends at an even event where y is high."""
+    """A window begins with every event. The oldest one ends at each even event with a high y."""
     n = state[0] + 1
     return (n,), 1, y > 1 and n % 2 == 0
 
 
 def beginning(state: Any, ts: Any, y: Any) -> Any:
-    """One begins with every third event, and the oldest ends at an even event where y is high."""
+    """A window begins with every third event. The oldest one ends at each even event with a high y."""
     n = state[0] + 1
     return (n,), n % 3 == 1, y > 1 and n % 2 == 0
 
 
 def changing(state: Any, ts: Any, y: Any) -> Any:
-    """How many begin depends on all values before."""
+    """How many windows begin depends on all values so far."""
     n = state[0] + y
     return (n,), n % 3, n % 2
 
@@ -114,7 +114,7 @@ STEPS += [DataDriven(low_or_high, ("y",))]
 
 
 def fickle(state: Any, ts: Any, y: Any) -> Any:
-    """A window after every third event; what is kept goes where the values so far say so."""
+    """A window after every third event. How many events are evicted depends on all values so far."""
     n, total = state[0] + 1, state[1] + y
     return (n, total), 9 if total % 4 == 0 else (1 if y < 2 else 0), n % 3 == 0
 

@@ -21,7 +21,7 @@ PATIENCE = 60  # seconds for making a scenario smaller
 
 
 def failure(tried: Scenario) -> BaseException | None:
-    """What goes wrong when a scenario is played."""
+    """The exception that playing a scenario raises, if any."""
     try:
         play(tried)
     except Exception as error:

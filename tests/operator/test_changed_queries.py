@@ -162,7 +162,7 @@ OF_CODE = [
 @pytest.mark.parametrize("order", ["in-order", "out-of-order"])
 @pytest.mark.parametrize("mine", OF_CODE, ids=lambda query: repr(query)[:24])
 def test_a_query_removed_before_the_snapshot_is_not_asked_for(mine: Query, order: Any, key: str | None) -> None:
-    """Nor by a snapshot of what was restored. One that has the same parts and is still there keeps them."""
+    """Nor does a snapshot of the restored operator ask for it. A query with the same functions goes on using them."""
     options: dict[str, Any] = {"time": "ts", "key": key, "order": order}
     beside = Query("beside", mine.window, *mine.aggregates, where=mine.where)
     op = windlass.Operator([mine, KEPT, beside], **options)

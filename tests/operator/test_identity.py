@@ -17,7 +17,7 @@ from windlass.operator.ordinals import Ordinals
 
 
 def at(*times: int, first: int = 0, **columns: Any) -> list[dict[str, Any]]:
-    """Events whose columns are given by value or by a list of them; their ids go on from the first."""
+    """Events at these times. A column is one value for all, or a list of one value each; ids count from `first`."""
     given = [{k: v[i] if isinstance(v, list) else v for k, v in columns.items()} for i in range(len(times))]
     return [event(ts, id=first + i, **given[i]) for i, ts in enumerate(times)]
 

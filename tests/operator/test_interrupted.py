@@ -139,7 +139,7 @@ def test_rows_stay_due_if_a_sum_does_not_fit(end: str) -> None:
 
 
 class Fails:
-    """A function of a user's that raises while it is told to."""
+    """A user's function that raises while `is_on`."""
 
     def __init__(self, error: Exception) -> None:
         self.error, self.is_on = error, False
@@ -257,8 +257,10 @@ def test_rows_that_memory_did_not_suffice_for(monkeypatch: pytest.MonkeyPatch) -
 
 
 def in_threads(call: Any, threads: int = 4) -> tuple[int, int]:
-    """Make a call from many threads again and again, until each was let in a few times: how often that was, and how
-    often one was refused."""
+    """Make a call from many threads until each thread was let in a few times.
+
+    Return how often a call was let in, and how often one was refused.
+    """
     let_in, refused, lock = 0, 0, threading.Lock()
     begin = threading.Barrier(threads)
     failures: list[BaseException] = []

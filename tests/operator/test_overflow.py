@@ -31,7 +31,7 @@ TOP = 2**63 - 1
 
 
 def grown(steps: list[Step], first: int) -> list[Step]:
-    """The same with huge values, from some step on: partials of one field are there by then."""
+    """The same steps with huge values from step `first` on, when there are partials of one field already."""
     for step in steps[first:]:
         for batch in step.batches:
             for row in batch:

@@ -67,7 +67,7 @@ def in_process(op: Operator, _: Any) -> int:
 
 
 def goes_on_as(short: Operator, op: Operator, call: Any) -> bool:
-    """Whether an operator that has refused a call does what one does that was never asked."""
+    """Whether an operator goes on after a refused call as if that had never been made."""
     ends = []
     for each in (limited(short, MAX_ROWS), copy.copy(op)):
         results = [call(each)]
@@ -184,7 +184,7 @@ def test_cumulating_windows_of_many_keys() -> None:
 def test_the_rows_of_all_queries_count() -> None:
     three = [Query(name, Tumbling(size), agg.count()) for name, size in (("a", 1), ("b", 1), ("c", 2))]
     assert len(aggregate({"ts": [0, 1, 2, 3]}, three, time="ts", max_rows=10)) == 10
-    with pytest.raises(TooManyRows, match=r"10 rows, more than max_rows=9: query 'a' and 1 more has 4 windows"):
+    with pytest.raises(TooManyRows, match=r"10 rows, more than max_rows=9: query 'a' \(and 1 more\) has 4 windows"):
         aggregate({"ts": [0, 1, 2, 3]}, three, time="ts", max_rows=9)
     others = [Query("s", Session(1), agg.count()), Query("n", LastN(2, 1), agg.count())]
     others += [Query("t", SlideByTuple(2), agg.count()), Query("l", Snapshot(2), agg.count())]

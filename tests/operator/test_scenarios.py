@@ -89,7 +89,7 @@ def test_what_makes_no_sense_is_not_valid(actions: tuple[Action, ...]) -> None:
 
 
 def test_a_failure_is_made_smaller() -> None:
-    """What fails where an event has a flag, though it was late: only that is left."""
+    """The scenario fails if an event has a flag: only that event is left of it."""
 
     def fails(part: Scenario) -> bool:
         return any(row["flag"] for a in part.actions if a.name == "process" for row in a.given[0])

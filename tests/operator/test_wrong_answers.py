@@ -1,4 +1,4 @@
-"""Answers that were wrong once: each a stream in which the operator has to agree with the oracle, and by hand."""
+"""Streams whose answers were wrong once: the operator has to agree with the oracle, and with answers by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.errors import OutOfOrder
 
 
 def reason(twins: Twins) -> str:
-    """Why the last event that expired did; it stays there."""
+    """The reason of the last expired event, which stays in `late()`."""
     return str(twins.operator._expired[-1]["reason"][-1])
 
 
@@ -79,7 +79,7 @@ def test_an_event_too_late_for_all_may_have_any_measure() -> None:
 
 
 def test_a_measure_matters_to_the_queries_on_it_only() -> None:
-    """What is too late for the one on the column, and not for the one beside it, may have any value."""
+    """An event may have any value if it is too late for the query on the column, but not for the one beside it."""
     twins = Twins(
         [Asked("km", Tumbling(2, measure="km")), Asked("n", Tumbling(4, measure="count"))], allowed_lateness=3
     )

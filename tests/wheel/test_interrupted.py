@@ -316,7 +316,7 @@ def test_reading_a_history_without_memory_says_nothing_of_damage(
     assert History(tmp_path).query(0, 10) == 1
 
 
-# ---------------------------------------------------------------------- sizes and ranges that nobody meant
+# ---------------------------------------------------------------------- sizes and ranges that are refused
 
 
 def test_a_window_of_more_slides_than_can_be_kept_is_refused() -> None:

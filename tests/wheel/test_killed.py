@@ -24,7 +24,7 @@ from windlass.wheel.files import Directory
 from windlass.wheel.history_files import HistoryFiles, Kept
 
 KILLS, TICK, KEYS = 8, 10, ("a", "b")
-LINES = 3000  # of the package, which a writer lives through at most: some batches
+LINES = 3000  # a writer is killed before this many lines of the package: a few batches
 KEPT = Kept(TICK, pa.int64(), pa.schema([("k", pa.string())]), (agg.sum("x"),), pa.schema([("x", pa.int64())]), 2)
 
 
@@ -97,7 +97,7 @@ def read_commits(path: Path) -> int:
 
 
 def live(write: Callable[..., None], path: Path, arguments: tuple[str, ...], lines: int) -> None:
-    """Write, and be killed before the line of that number."""
+    """Write, and kill the process before line number `lines` of the package."""
     left = lines
 
     def entered(frame: FrameType, event: str, argument: Any) -> Any:
@@ -130,7 +130,7 @@ def test_a_writer_may_be_killed_at_any_time(
         writer = context.Process(target=live, args=(write, tmp_path, arguments, random.randrange(1, LINES)))
         writer.start()
         writer.join()
-        assert writer.exitcode == -signal.SIGKILL, "it ends by no other way"
+        assert writer.exitcode == -signal.SIGKILL, "a writer ends in no other way"
         now = read(tmp_path)
         assert now >= batches, "what was complete stays"
         batches, kills = now, kills + 1

@@ -28,7 +28,7 @@ def make(**options: Any) -> Wheel:
 
 
 def answered(w: Wheel, events: dict[int, list[int]], until: int) -> None:
-    """Compare ranges, groups and everything with the events by tick."""
+    """Compare the answers over ranges, groups and the whole wheel with the events by tick."""
     ranges = [(a, b) for a in range(0, until, 5) for b in range(a + 1, until + 1, 3)]
     found = w.query_many([a for a, _ in ranges], [b for _, b in ranges]).to_pylist()
     wanted = [oracle.sum_or_null([x for t in range(a, b) for x in events.get(t, [])]) for a, b in ranges]

@@ -48,8 +48,8 @@ def min_max(column: str | None = None) -> Aggregate:
 def spread(column: str | None = None, *, on_overflow: OnOverflow = "raise") -> Aggregate:
     """The range: the greatest value less the least; of times, a duration.
 
-    `on_overflow` says what a difference of more than 63 bits gives (of uint64 there is none): "raise", "null", or
-    "wrap", the difference modulo 2^64.
+    `on_overflow` says what a difference of more than 63 bits becomes: "raise" (an `Overflow`), "null", or "wrap" (the
+    difference modulo 2^64). Differences of uint64 always fit.
     """
     mode = checked(on_overflow)
     return Aggregate("spread", (column,), _spread_build(mode), "algebraic", params=params(mode))

@@ -9,7 +9,7 @@
 | avg with a weight | skipped, in either column | as sum; weights that sum to 0: NaN or infinity | null |
 
 A sum of integers is an integer of 64 bits. One that does not fit is an error, as in Spark, or what `on_overflow` asks
-for; one that fits is exact, whatever the sums on the way to it (`overflow` says how). Integers of up to 32 bits are
+for. One that fits is exact, whatever the intermediate sums (`overflow` says how). Integers of up to 32 bits are
 added in 64 and not watched: their sum fits for the first 2^31 events. A mean does not wrap: a sum
 of up to 32 bits each is exact; of 64 bits each it is a float64, as in Spark, exact while it stays below 2^53. Where a
 technique subtracts, that one has 96 bits and is exact, for the 2^32 - 1 events that can be counted beside it.
@@ -61,9 +61,9 @@ def sum(column: str | None = None, *, on_overflow: OnOverflow = "raise") -> Aggr
     column
         Name of a column of numbers, booleans, decimals or durations. Omit it for a store fed with plain arrays.
     on_overflow
-        What a sum gives that its type cannot hold: int64 (also of narrower integers), uint64, a duration, or a decimal
-        of 38 or 76 digits. "raise": `windlass.errors.Overflow`. "null": null. "wrap": the sum modulo 2^64, as in NumPy
-        and Java (not of decimals). Sums of floats are infinite instead.
+        What becomes of a sum that its type cannot hold: int64 (also of narrower integers), uint64, a duration, or a
+        decimal of 38 or 76 digits. "raise": `windlass.errors.Overflow`. "null": null. "wrap": the sum modulo 2^64, as
+        in NumPy and Java (not of decimals). A sum of floats overflows to infinity instead.
 
     Examples
     --------

@@ -284,8 +284,10 @@ def _narrowed(message: str) -> tuple[int, str] | None:
 
 
 def adopt(function: Any, inside: tuple[FunctionType, ...] = ()) -> Any:
-    """A copy of a plain function that numba can call and that pickles as its digest. `inside`: the functions that are
-    being copied because of this one."""
+    """A copy of a plain function that numba can call and that pickles as its digest.
+
+    `inside`: the functions whose copying has led to this one.
+    """
     function = plain(function)
     if not isinstance(function, FunctionType) or is_opaque(function.__module__):
         return function

@@ -1,8 +1,8 @@
 """Numba, imported whole or not at all.
 
-The import takes tenths of a second, and may be interrupted. Python then forgets the module whose import failed, but not
-those that it had imported in turn, and a second import of numba over these fails for good. So whatever an import has
-brought is forgotten before the next one, unless it came to its end.
+The import takes tenths of a second, and may be interrupted. Python then removes the module whose import failed from
+`sys.modules`, but keeps the modules that it had imported in turn. With these in place, every further import of numba
+fails. So the modules that an interrupted import has loaded are removed before the next attempt.
 """
 
 from __future__ import annotations

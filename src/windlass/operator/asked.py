@@ -105,7 +105,7 @@ def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable
         names = ", ".join(repr(name) for name in was["queries"] if name == _plain_name(name))
         raise CorruptSnapshot(f"the snapshot is of other queries: {names}")
     known, then = [*queries, *others.values()], {}
-    # Those that were there before those that were removed, which may have parts of them.
+    # Live queries first: the definitions of removed ones may refer to parts of them.
     for name in sorted(was["queries"], key=lambda name: name != _plain_name(name)):
         plain, made = _plain_name(name), was["definitions"].get(name)
         is_live = name == plain

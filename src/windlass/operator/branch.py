@@ -216,7 +216,7 @@ class Branch:
         self.running.change_store()
 
     def advance(self, watermark: int, over: bool = False, partial: bool = False, passed: Array = NO_WATERMARKS) -> None:
-        """`passed`: the watermarks since the last call, where empty windows depend on them."""
+        """Advance the engine. `passed`: the watermarks since the last call, if empty windows depend on them."""
         if self.engine is not None:
             self.due.append(self.engine.advance(watermark, over, partial, passed))
             self.found += len(self.due[-1])

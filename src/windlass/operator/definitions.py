@@ -3,11 +3,11 @@
     Query("hourly", Tumbling("1h"), agg.sum("amount"))
     {"window": ["Tumbling", {"size": "1h", …}], "aggregates": [["sum", ["amount"], {}, null]], …}
 
-A snapshot outlives the program that wrote it. When a query is not in the program any more, what the state holds for it
-can be told apart, and dropped, because the query can be made again from here. It will not be asked anything, so a
-condition that is an expression is not kept: that of another query with the same text stands in for it, or one that
-nothing meets. Functions of the user's own cannot be made again; a query that has any has no definition, unless it was
-removed before: then it will not be run, and `stand_ins` take their place.
+A snapshot outlives the program that wrote it. A query that is no longer registered is rebuilt from its definition, so
+that its state can be read and dropped. It is never run, so a condition that is an expression is not stored: the
+condition of another query with the same text takes its place, or one that no event meets. Python functions cannot be
+rebuilt. A query that uses one has no definition, unless it was removed before the snapshot: then `stand_ins` replace
+its functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNKNOWN = (WindlassError, AttributeError, TypeError, ValueError, LookupError)
 
 
 def definition(query: Query, parts: Parts | None = None) -> dict[str, Any] | None:
-    """A query as JSON; None if it cannot be made again from that. With `parts`, of one that will not be run."""
+    """A query as JSON; None if it cannot be rebuilt from that. `parts`: for a removed query, which is never run."""
     try:
         data = {
             "window": _of_window(query, parts),

@@ -1,8 +1,8 @@
 """Expired events of many batches in one table, though a column may have a different type in each batch.
 
-An operator looks at the columns that its queries read; the others may be anything. A column of expired events has the
-type that all batches have, or one that holds the values of all: encodings are taken off (dictionaries, views), numbers
-and times become wide enough, and times with different zones are of the first one. What has no such type becomes text.
+An operator checks the columns that its queries read; the others may differ in type between batches. Such a column gets
+a type that holds the values of all batches: dictionaries and views are decoded, numbers and times are widened, and of
+several time zones the first is used. A column without such a type becomes text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Fine-grained windows: a window for every event, ending with it, whatever order the events come in (FiBA 1 and 5.2).
 
-The other windows are coarse: they slide by minutes, and events of a slide share a slice. Here nothing can be shared
-between windows, as each begins and ends with other events, so the events themselves are kept, by time, and every event
-is answered for when it comes: over the last `span` of time of its key, or over its own time and `window - 1` others.
-For the latter a new time takes the place of the oldest one that is held (FiBA 5: a round is an evict and an insert), so
-the window holds the event even if that is earlier than all others.
+The other windows are coarse: they slide by minutes, and events of a slide share a slice. Here every window begins and
+ends with other events, so windows share nothing, and the events themselves are kept by time. Each event is answered
+when it arrives: over the last `span` of time of its key, or over its own time and `window - 1` others. In the second
+case a round is an evict and an insert (FiBA 5): a new time replaces the oldest one, even if the new time is the earlier
+of the two. So the window always holds the event.
 
 Without keys there is one tree an aggregate, to which a stream is fed by the chunk (`windlass.stores.FiBA`). With keys
 there is a tree a key, all in one pool and the same for all aggregates, and a batch is one program (`per_event`).
@@ -45,9 +45,10 @@ class FineGrained(Exclusive):
     """A window per event.
 
     `aggregates`: by the names that the answers get. `time` and `key` name columns. One of `span` (a duration) and
-    `window` (a number of distinct times) says what a window holds. With a span, an event that comes later than that is
-    answered for with the window as it is. With a number, a new time replaces the oldest one once the window holds
-    `window` times, even if the new time is earlier. So out of order, a window need not hold the latest times.
+    `window` (a number of distinct times) says what a window holds. With a span, an event older than the span is not added;
+    its answer is that of the window as it is. With a number, a new time replaces the oldest one once the window holds
+    `window` times, even if the new time is the earlier of the two. So out of order, a window need not hold the latest
+    times.
     """
 
     def __init__(
@@ -89,8 +90,9 @@ class FineGrained(Exclusive):
             given = {name: events.table[name] for name in (*self._reader.key, self._reader.time)}
             answers = {name: pa.nulls(0) for name in self.aggregates}
             if len(events):
+                keys = self._windows.read_keys(events)
                 before, is_changing = self._kept(events), True
-                answers = self._windows.take(events, self.aggregates, self._size, self._length)
+                answers = self._windows.take(events, keys, self.aggregates, self._size, self._length)
             answered = pa.table(given | answers)
             self._reader.accept(events)
             return answered
@@ -103,7 +105,7 @@ class FineGrained(Exclusive):
             raise
 
     def _kept(self, events: Events) -> _Keyed | _Single:
-        """Copy the windows if the batch may be refused, else return None.
+        """Return a copy of the windows if the batch may be refused, else the windows themselves.
 
         A batch may be refused if it is the first one, if a user's function may raise, or if an answer may overflow.
         """
@@ -134,7 +136,7 @@ class FineGrained(Exclusive):
 
     @restoring
     def restore(self, data: bytes) -> Self:
-        """Go on from a snapshot of one that was made with the same arguments. If it does not fit, nothing changes."""
+        """Continue from a snapshot of one made with the same arguments. If it does not fit, nothing changes."""
         other = FineGrained(**self._arguments())
         with state.refusing():
             asked, reader, taken = state.unsealed(data, other._reader)
@@ -175,7 +177,12 @@ class _Single:
     def __init__(self) -> None:
         self.stores: dict[str, FiBA] = {}
 
-    def take(self, events: Events, aggregates: Mapping[str, Aggregate], window: int, span: int) -> dict[str, pa.Array]:
+    def read_keys(self, events: Events) -> None:
+        """There are no keys to check."""
+
+    def take(
+        self, events: Events, keys: None, aggregates: Mapping[str, Aggregate], window: int, span: int
+    ) -> dict[str, pa.Array]:
         answers = {}
         for name, aggregate in aggregates.items():
             columns = [events.column(c) for c in aggregate.columns if c is not None]
@@ -225,11 +232,17 @@ class _Keyed:
         self.lifts: dict[str, Lift] = {}
         self.sizes: dict[int, int] = {}  # upper bound of Σ|x| by lift: see `widening`
 
-    def take(self, events: Events, aggregates: Mapping[str, Aggregate], window: int, span: int) -> dict[str, pa.Array]:
+    def read_keys(self, events: Events) -> Any:
+        """Check the keys of a batch, and encode them."""
+        return self.keys.read(events.keys, len(events))
+
+    def take(
+        self, events: Events, keys: Any, aggregates: Mapping[str, Aggregate], window: int, span: int
+    ) -> dict[str, pa.Array]:
         if not self.lifts:
             types = {c: events.column(c).type for a in aggregates.values() for c in a.columns if c is not None}
             self.lifts = _lifts(aggregates, types)
-        ids = self.keys.encode(events.keys, len(events))
+        ids = self.keys.enter(keys, len(events))
         self.trees.add_keys(len(self.keys))
         order = np.argsort(ids, kind="stable")
         tuples = _tuples(events, aggregates)

@@ -64,8 +64,8 @@ class KeyIndex:
     def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], rows: int | None = None) -> Array:
         """The id of each row; keys that are new get the next ids. `rows` is needed only where there are no columns.
 
-        If the columns are refused, nothing has changed. To take back what it added, call `truncate` with the length
-        before.
+        If the columns are refused, nothing has changed. To remove the keys that it added, call `truncate` with the
+        length before.
         """
         if rows is None:
             if not columns:

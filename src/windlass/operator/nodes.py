@@ -338,7 +338,7 @@ class Taken:
     def partials(self, content: Any) -> list[Columns]:
         found = []
         for lift, numbers in zip(self.lifts, content, strict=True):
-            if lift.retired:  # as many as there were, of nothing
+            if lift.retired:  # only their number matters: nothing reads them
                 found.append(lift.monoid.allocate(self.arrays[numbers[0]][1][0] if numbers else 0))
                 continue
             columns = tuple(self.array(number, lift.monoid.decode) for number in numbers)

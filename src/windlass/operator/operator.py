@@ -301,7 +301,7 @@ class Operator(Exclusive):
             branch.running.check(part if branch.since == LONG_AGO else part.take(part.ts > branch.since))
 
     def _cuts(self, events: Events) -> Cuts | None:
-        """Where to split a batch: watermarks that follow the stream come between events if one of them is late then."""
+        """Where to split a batch: at watermarks that follow the stream and make an event of the batch late."""
         if self._watermarks is None:
             return None
         delay, every = self._watermarks.bind(_unit_of(events))
@@ -426,7 +426,7 @@ class Operator(Exclusive):
 
     @property
     def _first_seen(self) -> int:
-        """The time after which some query sees events. It is late if every remaining query was added later."""
+        """The time after which some query sees events; LONG_AGO unless every remaining query was added later."""
         return min(branch.starts_after for branch in self._branches)
 
     def _in_time(self, ts: Array) -> bool:
@@ -450,9 +450,9 @@ class Operator(Exclusive):
 
     @exclusive
     def late(self) -> pa.Table:
-        """The events that no query accepted, with the reason, and forget them.
+        """Return the events that no query accepted, with the reason, and forget them.
 
-        A column whose type differs between batches comes in a type that holds all of them, text if there is no other.
+        A column whose type differs between batches gets a type that holds all values, or text if there is none.
         """
         try:
             late = concatenated(self._expired) if self._expired else pa.table({"reason": pa.array([], pa.string())})
@@ -715,8 +715,11 @@ class Operator(Exclusive):
 
     @exclusive
     def change_queries(self, queries: Query | Iterable[Query], since: int = LONG_AGO) -> None:
-        """Add and remove queries until they are these. Those that are new start after `since` if that is later than
-        the greatest event time seen. If one of them is refused, nothing changes."""
+        """Add and remove queries so that the operator has exactly these.
+
+        New queries start after `since`, if that is later than the greatest event time seen. If one of them is refused,
+        nothing changes.
+        """
         wanted = {query.name: query for query in check_queries(queries, self._keys.names)}
         there = {query.name: query for query in self.queries}
         for name, query in wanted.items():
@@ -821,10 +824,11 @@ class Operator(Exclusive):
 
     @restoring
     def restore(self, data: bytes, *, removed: Iterable[Query] = ()) -> Self:
-        """Go on from a snapshot of an operator that was made with the same options. Queries that the snapshot does not
-        know are added to the stream, and those that are not asked any more removed from it; of these, the ones with
-        functions of your own have to be given once more, as `removed`; not if they were removed before the snapshot. If
-        the snapshot does not fit, nothing changes.
+        """Continue from a snapshot of an operator that was made with the same options.
+
+        Queries that the snapshot does not contain are added. Queries that are no longer registered are removed: pass
+        those that use Python functions in `removed`, unless they were removed before the snapshot. If the snapshot does
+        not fit, nothing changes.
         """
         self.__dict__ = vars(state.unpack(self, data, removed))  # all of it at once
         return self

@@ -1,7 +1,7 @@
 """Ordinals of windows that come out in order and are never corrected: the number of earlier windows with equal bounds.
 
-Windows of a type that has ordinals end in the order in which they begin, or come out with ever later events. So those
-with the same bounds follow one another, and of each finding and key it is enough to know the last one.
+Windows of a type that has ordinals end in the order in which they begin, or come out with ever later events. So windows
+with the same bounds follow one another, and it is enough to know the last window of each finding and key.
 """
 
 from __future__ import annotations

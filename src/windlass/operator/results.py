@@ -9,7 +9,7 @@ another. Nothing is copied or decoded for a view that is not asked for.
 
 `low` and `high` are the bounds in the window's own measure; a window on time has none, its `window` says it all. Where
 several windows of a key may have the same times, an ordinal tells them apart: in the table of one query it is the
-column `ordinal`, in the mixed one it is in `high` where it is not 0. (In a `Group` it is all of `high`.)
+column `ordinal`, in the mixed one it is in `high` where it is not 0. (In a `Group`, `high` is always the ordinal.)
 In the mixed table the nulls of all struct columns are views of one block of zeros, so a thousand queries cost no more
 memory than their answers.
 """

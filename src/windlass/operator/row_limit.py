@@ -1,12 +1,12 @@
 """The limit of rows per call: a call that would exceed it is refused before anything changes.
 
-    an upper bound, from counters           is it within the limit?   go on, nothing is looked at
-    the exact number, from slices           is it?                    go on, or refuse
-    neither tells, because events wait      copy the engines, go on, and put them back if it was too much
+    an upper bound, from counters      within the limit: run the call
+    the exact number, from slices      run the call, or refuse it
+    unknown, because events wait       copy the engines, run the call, and put them back if it makes too many rows
 
-The bound takes a few multiplications a call. The exact number takes a look at each slice, but not at each window: see
-`slicing.counting`. While engines work on a trial they count the windows of each query once more, before they make room
-for them, because then they know all slices.
+The bound costs a few multiplications a call. The exact number costs a step a slice, not a window: see
+`slicing.counting`. When engines run a call that may be undone, they count the windows of each query again before they
+allocate them, because by then all slices are known.
 """
 
 from __future__ import annotations
@@ -101,13 +101,12 @@ class RowLimit:
     def _refuse(self, plan: Plan, finding: int, count: int, total: int, waiting: int = 0) -> NoReturn:
         pairs = zip(plan.queries, plan.finding_of, strict=True)
         names = [q.name for q, at in pairs if at == finding and q.name not in plan.removed]
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         before = f", on top of {waiting:,} that wait for advance" if waiting else ""
         raise TooManyRows(
             f"the call would make {total:,} rows{before}, more than max_rows={self.most:,}: "
             f"query {names[0]!r}{others} has {count:,} windows of {plan.findings[finding].window!r}. "
-            "Take a larger slide or step, or fewer keys, leave out emit_empty, let the watermark advance in smaller "
-            "steps, or set a larger max_rows"
+            "Use a larger slide or step, fewer keys, no emit_empty, smaller watermark steps, or a larger max_rows"
         )
 
 

@@ -119,7 +119,7 @@ class Union:
         return SliceTable(self, columns[:keys], first, last, events, partials)
 
     def tuples(self, slices: SliceTable, ids: Array) -> list[Tuples]:
-        """Convert slices to the form that the branches take, after their sums were widened if need be."""
+        """Convert slices to the form that the branches take. Widen their sums first, if they could overflow."""
         if any(b.engine is None or not b.plan.general or b.plan.sessions for b in self.branches):
             raise InvalidArgument("these queries need the events themselves, not slices of them")
         order = np.arange(len(slices))

@@ -348,7 +348,7 @@ class Sliced:
         counts = np.zeros(len(self.specs), np.int64)
         times, starts = self._times_by_key(late)
         due.count_altered()(self.specs, after, upto, times, starts, counts)
-        for d in np.flatnonzero(self.empty):  # those that start before what was the first one of the key
+        for d in np.flatnonzero(self.empty):  # those before the window that was the key's first
             o, p, step, ends = (int(self.specs[d, column]) for column in (ORIGIN, PERIOD, STEP, ENDS))
             had = np.where(known_from[d] == NEVER, 0, known_from[d])
             first = o + ((had - step * ends - o) // p + 1) * p

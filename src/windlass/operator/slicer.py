@@ -107,7 +107,9 @@ class Slicer(Exclusive):
             try:
                 batch = batch.cast(self._schema)
             except (pa.ArrowException, ValueError) as error:
-                raise WrongType(f"the batch has the schema {batch.schema}, the slicer {self._schema}") from error
+                raise WrongType(
+                    f"the batch has the schema {batch.schema}, which cannot be cast to the slicer's, {self._schema}"
+                ) from error
         self._reader.read(batch)
         return batch
 

@@ -1,10 +1,10 @@
 """Placeholders for the code of removed queries.
 
-A query that is removed keeps its place in the plan it was made with: in the order of windows, partials and masks. So an
-operator that goes on from a snapshot is made with it, too, and then removes it. Its functions are never called again,
-and a snapshot does not hold them. In its definition (see `definitions`) each part that is code is
+A removed query keeps its place in the plan it was made with: in the order of windows, partials and masks. So an
+operator that restores a snapshot is made with that query too, and then removes it. Its functions are never called
+again, and a snapshot does not hold them. In its definition (see `definitions`) each part that is code is
 
-    {"as": query, …}      that of a query which is still there and has the same, or
+    {"as": query, …}      the equal part of a query that is still there, or
     {"gone": token, …}    a stand-in of the same shape; parts that were equal have the same token
 """
 

@@ -9,9 +9,9 @@
 
 The engines are copied before they change if a query has functions of the user, if an answer may not fit its type, if a
 query that was added joins the slices of others, or if events can only be checked as they are taken. Then the operator
-is as before even in PREPARING, TAKING and ANSWERING, whatever was raised. All that is put back are references; no
-kernel runs over arrays that may be half changed. New keys are taken off a key index that is whole, because nothing in
-ENTERING is undone.
+is as before even in PREPARING, TAKING and ANSWERING, whatever was raised. Only references are put back; no kernel runs
+over arrays that may be half changed. The one exception is the key index, from which new keys are removed. It is whole
+then, because nothing in ENTERING is undone.
 """
 
 from __future__ import annotations

@@ -85,9 +85,10 @@ def segments(
 
 
 def closed_by(first: Array, closed: int, passed: Array, lateness: int) -> Array:
-    """Up to where windows were closed when keys began: the last watermark before each key's first event.
+    """The time up to which windows were closed when keys began, by the last watermark before each key's first event.
 
-    `closed` belongs to the first of the watermarks at hand; the others have `passed` since.
+    `first` holds the times of these events. `passed` are the watermarks since the last run; before these, windows up to
+    `closed` were closed.
     """
     known = np.concatenate([[closed], passed - lateness])
     return np.asarray(known[np.searchsorted(passed, first)])

@@ -5,7 +5,7 @@
                    |─────|                     of those that begin in (v1 - size, v1], the ones after v0 are new
                       |─────|
 
-So windows are counted in ranges of their numbers; ranges of neighbouring slices overlap, and each number counts once.
+Each slice gives a range of window numbers. Ranges of neighbouring slices overlap; each number is counted once.
 """
 
 from __future__ import annotations

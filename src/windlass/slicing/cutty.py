@@ -47,7 +47,7 @@ from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, FINDING, ME
 
 # What is told of a completed window, an array each: which window of the plan, its key and positions, its bounds, the
 # slice it begins with (-1: to be looked up) and the one before which it ends (-1: inside of one), and its bounds in
-# event time and its twin (of a discretizer's window), left out where all windows have fixed edges on time.
+# event time, and its twin if a discretizer found it. The last three are left out where all edges are fixed on time.
 WINDOW, KEY, BEGIN, STOP, LOW, HIGH, ROW, UNTIL, START_TIME, END_TIME, TWIN = range(11)
 TOLD = 11
 BESIDE = 4  # slices that are compared at once

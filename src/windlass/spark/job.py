@@ -39,7 +39,7 @@ class Job:
     removed: tuple[Query, ...] = ()  # queries that a checkpoint may still know, and that are not asked any more
     technique: str = "auto"
     plan: tuple[tuple[tuple[str, ...], str], ...] | None = None  # trees that were asked for
-    max_rows: int = MAX_ROWS  # that a bucket may return at once
+    max_rows: int = MAX_ROWS  # of a bucket in one micro-batch
 
     @cached_property
     def all_queries(self) -> tuple[Query, ...]:

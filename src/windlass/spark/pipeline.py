@@ -85,8 +85,8 @@ def shared_windows(
     Which queries share slices in the state is planned by each bucket when its first events come. `technique` and `plan`
     overrule that, as for an `Operator`; a checkpoint goes on with the trees it has.
 
-    A bucket that would give more than `max_rows` rows in one micro-batch fails, before its state changes: the
-    stream goes on from its checkpoint with a larger one, or without the query that the message names.
+    A bucket that would give more than `max_rows` rows in one micro-batch fails before its state changes. Restart the
+    stream from its checkpoint with a larger `max_rows`, or without the query that the message names.
 
     `results_of(frame, query)` and `late_of(frame)` are views of the frame.
     """

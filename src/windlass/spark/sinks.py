@@ -102,9 +102,12 @@ def read_upserted(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _identity(columns: Sequence[str]) -> list[Column]:
-    """What makes two rows rows of one window: query, key columns, and its bounds. Of a window on another measure than
-    time these are its own ones: a late event may move the times of a count window. Of one on time these are its times,
-    and `high` is its ordinal among those with the same times. Key columns come before `query`."""
+    """The columns that identify a window: query, key columns and bounds.
+
+    On another measure than time the bounds are `low` and `high`: a late event may move the times of a count window. On
+    time they are its times, and `high` is its ordinal among windows with the same times. Key columns come before
+    `query`.
+    """
     for name in ("query", "window", "low", "high", "revision", "retraction"):
         if name not in columns:
             raise UnknownColumn(

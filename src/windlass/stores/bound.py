@@ -43,7 +43,7 @@ class Bound(Layout, Exclusive):
     _as_it_is: np.dtype[Any] | None = None  # the dtype of NumPy values that kernels take without conversion
     _is_plain: bool = False  # the result column is the answer
     _watches: bool = False  # sums may leave 64 bits later; until then partials have one field
-    _size: int = 0  # upper bound of Σ|x|: see `_watch`
+    _size: int = 0  # the greatest |x|, or another bound on sums: see `_watch`
     _journal: Journal | None = None  # of the current change, if it consists of interpreted steps
     _kept: dict[str, Any] | None = None  # the attributes before a kernel wrote, if that may be undone
     _has_written: bool = False  # whether compiled code has begun to write to the arrays in this call
@@ -307,9 +307,9 @@ class Bound(Layout, Exclusive):
 class _Change:
     """A change of a store, undone unless it completes.
 
-    The attributes are put back by one assignment. Arrays are put back, where code is interpreted, from a journal, or
-    in bulk by copies made before. Compiled code keeps neither of them: after it has written, only arrays that this
-    change has made itself can be dropped.
+    The attributes are put back by one assignment. Where code is interpreted, arrays are put back from a journal, or in
+    bulk from copies made before. Compiled code has neither: after it has written, only arrays that this change has made
+    itself can be dropped.
     """
 
     __slots__ = ("before", "journal", "store")

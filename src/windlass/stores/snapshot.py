@@ -117,7 +117,7 @@ def _fill(store: Bound, head: dict[str, Any], body: bytes) -> None:
     store.lay_out(columns, links, store.live_slots())
     for slots, saved in zip(store._running, running, strict=True):
         slots[: len(saved)] = saved
-    if store._watches:  # not in the snapshot, but partials bound it as values do
+    if store._watches:  # `_size` is not in the snapshot; partials bound it as values do
         store._watch(max(greatest(column) for part in (columns, running) for column in part[:1]), len(store))
     store.check_structure()
 

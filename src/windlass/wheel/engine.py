@@ -60,7 +60,7 @@ _SPARSE = 256  # ticks an event to make room for, at most
 class Engine(Readable, Exclusive):
     """What a wheel does, without its public interface.
 
-    Nothing is taken back: once slots are written to, whatever is raised breaks the wheel.
+    Nothing is undone: once slots are written to, any exception breaks the wheel.
     """
 
     _mend = "open it from where it was saved, or make another"

@@ -102,9 +102,9 @@ class History(Exclusive):
         raise AssertionError("the last attempt returns or raises")
 
     def _moved_along(self, table: pa.Table, watermark: int | None) -> dict[str, Wheel]:
-        """The wheels that can take the new slots. The others are rebuilt when asked.
+        """Give the new slots to the wheels that can take them, and return these. The others are rebuilt when asked.
 
-        So are those that have taken them when the refresh is refused or interrupted afterwards.
+        So are those that have taken the slots, if the refresh fails afterwards.
         """
         moved = {}
         for name in list(self._wheels):

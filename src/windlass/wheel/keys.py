@@ -32,7 +32,7 @@ class Keys:
         return iter(self.places)
 
     def accepts(self, key: Any) -> bool:
-        """Whether `encode` certainly accepts this key, by its type alone. False decides nothing."""
+        """Whether `encode` certainly accepts this key. If False, it may still accept it."""
         kind = type(key)
         if kind is not self.kind:
             return False

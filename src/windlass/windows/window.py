@@ -225,7 +225,7 @@ class Discretizer(Bound):
 
     def open_windows(self, context: Array, carry: Array) -> tuple[Array, Array, Array]:
         """The open windows: the key, the position of the first event, and the twin of each.
-        Only types whose windows close in the order of their first events are asked."""
+        Called only for types whose windows close in the order of their first events."""
         first = self.open_from(context, carry)
         key = np.flatnonzero(first != FOREVER)
         return key, first[key], np.zeros(len(key), np.int64)

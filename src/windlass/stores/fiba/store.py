@@ -210,11 +210,11 @@ class BTree(Memory):
     ) -> Any:
         """Run events through the window in the order given and return every answer, one an event.
 
-        `window`: the window holds that many distinct times; a new one takes the place of the oldest, even if it is
-        earlier than that. `span`: it holds the times after the youngest minus the span, and events that come later than
-        that do not count. `last`: spans of parts of the window that end with its youngest time; then the answers are a
-        tuple, the window's first and one for each part. NumPy values (and lists) give NumPy answers, Arrow values give
-        Arrow.
+        `window`: the window holds that many distinct times. Once it is full, a new time replaces the oldest one, even
+        if the new time is the earlier of the two. `span`: the window holds the times after the youngest minus the span;
+        an older event is not added. `last`: spans of parts of the window that end with its youngest time; then the
+        answers are a tuple, the window's first and one for each part. NumPy values (and lists) give NumPy answers,
+        Arrow values give Arrow.
         """
         if (window is None) == (span is None):
             raise InvalidArgument("stream needs one of window= and span=")
