@@ -45,10 +45,10 @@ class FineGrained(Exclusive):
     """A window per event.
 
     `aggregates`: by the names that the answers get. `time` and `key` name columns. One of `span` (a duration) and
-    `window` (a number of distinct times) says what a window holds. With a span, an event older than the span is not added;
-    its answer is that of the window as it is. With a number, a new time replaces the oldest one once the window holds
-    `window` times, even if the new time is the earlier of the two. So out of order, a window need not hold the latest
-    times.
+    `window` (a number of distinct times) says what a window holds. With a span, an event older than the span is not
+    added; its answer is that of the window as it is. With a number, a new time replaces the oldest one once the window
+    holds `window` times, even if the new time is the earlier of the two. So out of order, a window need not hold the
+    latest times.
     """
 
     def __init__(
