@@ -235,7 +235,11 @@ class Bound(Layout, Exclusive):
 
         If compiled code was interrupted while it wrote, the store is broken.
         """
-        return _Change(self, bulk)
+        try:
+            return _Change(self, bulk)
+        except BaseException as error:  # nothing has changed yet
+            self.undone(error)
+            raise
 
     # ------------------------------------------------------------------ values in, answers out
 
