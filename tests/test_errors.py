@@ -1,11 +1,16 @@
 """The exception hierarchy: one base, the natural builtin beside it, readable and picklable."""
 
+import ast
 import inspect
 import pickle
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from windlass import errors
+import windlass
+from windlass import Operator, Query, Tumbling, agg, errors
+from windlass.operator import key_tables
 
 BUILTINS = {
     errors.InvalidArgument: ValueError,
@@ -73,3 +78,68 @@ def test_a_missing_extra_survives_pickling():
 def test_interpreted_aggregate_is_a_warning():
     assert issubclass(errors.InterpretedAggregate, UserWarning)
     assert not issubclass(errors.InterpretedAggregate, errors.WindlassError)
+
+
+# --------------------------------------------------------------------------- memory that runs out
+
+SOURCES = sorted(Path(windlass.__file__).parent.rglob("*.py"))
+
+
+def _takes(handler: ast.ExceptHandler, *names: str) -> bool:
+    """Whether a handler names one of these exceptions."""
+    taken = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(error).rpartition(".")[2] in names for error in taken if error is not None)
+
+
+def _swallows(handlers: list[ast.ExceptHandler]) -> list[int]:
+    """The lines of handlers that would take a MemoryError of Arrow, which is an ArrowException, for something else."""
+    found = []
+    for handler in handlers:
+        passes_on = any(isinstance(part, ast.Raise) and part.exc is None for part in ast.walk(handler))
+        if passes_on and _takes(handler, "MemoryError", "Exception", "BaseException", "ArrowException"):
+            return found
+        if _takes(handler, "ArrowException", "Exception"):
+            found.append(handler.lineno)
+    return found
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_no_handler_turns_a_memory_error_into_another_one(source):
+    tree = ast.parse(source.read_text())
+    tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try)]
+    assert [line for node in tries for line in _swallows(node.handlers)] == []
+
+
+def test_memory_of_arrow_that_runs_out_while_a_snapshot_is_restored(monkeypatch):
+    op = Operator(Query("q", Tumbling(10), agg.count()), time="ts", key="k")
+    op.process({"ts": [1], "k": ["a"]})
+    saved = op.snapshot()
+
+    def fail(*_):
+        raise pa.ArrowMemoryError("no room")
+
+    monkeypatch.setattr(key_tables.BytesTable, "restore", fail)
+    with pytest.raises(MemoryError, match="no room"):
+        op.restore(saved)
+
+
+@pytest.mark.parametrize("part", ["lift", "combine", "lower"])
+def test_memory_that_runs_out_in_a_function_of_the_user(part):
+    def identical(value):
+        if part == "lift":
+            raise MemoryError("no room")
+        return value
+
+    def combined(a, b):
+        if part == "combine":
+            raise MemoryError("no room")
+        return a + b
+
+    def lowered(value):
+        if part == "lower":
+            raise MemoryError("no room")
+        return value
+
+    total = agg.define("total", lift=identical, combine=combined, lower=lowered)
+    with pytest.raises(MemoryError, match="no room"):
+        total().of([1, 2])

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from windlass import exclusive as module
 from windlass.errors import Busy, Interrupted, InvalidArgument
 from windlass.exclusive import Exclusive, exclusive, reading, restoring
 
@@ -44,8 +45,10 @@ class Counter(Exclusive):
         return self.value
 
     @restoring
-    def restore(self, value):
+    def restore(self, value, then=None):
         other = Counter()
+        if then is not None:
+            then()
         if value < 0:
             raise InvalidArgument("negative")
         other.value = value
@@ -166,3 +169,55 @@ def test_another_object_may_be_called_from_within_a_call():
     one, other = Counter(), Counter()
     one.add(1, then=lambda: other.add(5))
     assert (one.value, other.value) == (1, 5)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_shares_no_state(copied):
+    counter = Counter()
+    counter.seen = [1]
+    other = copied(counter)
+    other.seen.append(2)
+    other.add(5)
+    assert (counter.seen, counter.value, other.value) == ([1], 0, 5)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_an_object_is_in_a_call_while_it_is_copied(copied):
+    class Calling:
+        def __deepcopy__(self, memo):
+            with pytest.raises(Busy, match="add has to wait"):
+                counter.add(1)
+            return self
+
+    counter = Counter()
+    counter.part = Calling()
+    assert copied(counter).value == 0
+    assert counter.add(1) == 1
+
+
+def test_two_threads_that_repair_one_object(monkeypatch):
+    counter, is_asked, refused = Counter(), threading.Event(), []
+    with pytest.raises(MemoryError):
+        counter.add(1, raises=MemoryError())
+    is_broken = module._is_broken
+
+    def asked(owner, frame):
+        found = is_broken(owner, frame)
+        if threading.current_thread() is other:
+            is_asked.set()
+        else:
+            other.start()
+            is_asked.wait(0.2)  # in vain: the other thread has to wait for the answer of this one
+        return found
+
+    def repair():
+        try:
+            counter.restore(7)
+        except Busy as error:
+            refused.append(error)
+
+    other = threading.Thread(target=repair)
+    monkeypatch.setattr(module, "_is_broken", asked)
+    counter.restore(5, then=other.join)
+    assert len(refused) == 1
+    assert counter.add(1) == 6

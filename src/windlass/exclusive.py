@@ -21,12 +21,14 @@ exception nothing is assumed: the object refuses every further call until it is 
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 from functools import wraps
+from threading import RLock
 from traceback import walk_tb
 from types import CodeType, FrameType
-from typing import Any, ClassVar, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 from windlass.errors import Busy, Interrupted, WindlassError
 
@@ -38,7 +40,8 @@ _BROKEN_BY = "_broken_by"
 _SETTLED = "_settled"
 _OWN = {"windlass", "contextlib", "functools"}  # packages whose frames may lie between a call and its refusal
 _LOOKS = 20
-_SPOKEN = {"__copy__": "copying", "__deepcopy__": "copying", "__reduce__": "pickling", "_contents": "merge"}
+_SPOKEN = {"__copy__": "copying", "_deepcopied": "copying", "__reduce__": "pickling", "_contents": "merge"}
+_restoring = RLock()  # so that one thread at a time finds that an object is broken, and begins to repair it
 _calls: set[CodeType] = set()  # code of the wrappers below: it identifies a call on a stack
 
 
@@ -62,10 +65,17 @@ class Exclusive:
         """Declare that the current call has not undone its changes after `error`, even if `error` is a refusal."""
         self.__dict__[_SETTLED] = error, False
 
+    def __copy__(self) -> Self:
+        """A copy that shares no state: a call of one changes nothing in the other."""
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return cast(Self, _deepcopied(self, memo))
+
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to copy or pickle. Refused if the object is broken or in a call."""
+        """Return the state to pickle. Refused if the object is broken or in a call."""
         if not _is_idle(self):
-            _refuse(self, "copying")
+            _refuse(self, "pickling")
         return dict(self.__dict__)
 
 
@@ -117,10 +127,11 @@ def restoring(method: Method) -> Method:
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        was_idle = _take(self)
-        if not was_idle and not _is_broken(self, sys._getframe()):
-            _refuse(self, name)
-        broken_by = self.__dict__.pop(_BROKEN_BY, None)  # so that another thread finds the object in a call
+        with _restoring:
+            was_idle = _take(self)
+            if not was_idle and not _is_broken(self, sys._getframe()):
+                _refuse(self, name)
+            broken_by = self.__dict__.pop(_BROKEN_BY, None)  # so that another thread finds the object in a call
         try:
             result = method(self, *args, **kwargs)
         except BaseException:
@@ -213,3 +224,11 @@ def _holds_call(frame: FrameType | None, owner: Any, asking: FrameType) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+@reading
+def _deepcopied(self: Any, memo: dict[int, Any]) -> Any:
+    kind: Any = type(self)
+    made = memo[id(self)] = kind.__new__(kind)
+    made.__dict__ = copy.deepcopy(self.__dict__, memo)
+    return made

@@ -82,6 +82,28 @@ def fine_grained(name: str, key: str | tuple[()], function: bool = False) -> Cas
     )
 
 
+def restored_fine_grained() -> Case:
+    """The windows of all keys, read from a snapshot into an object without any."""
+    saved: list[bytes] = []
+
+    def make() -> Any:
+        if not saved:
+            full = per_event("k", function=False)
+            full.process(columns(THEN))
+            saved.append(full.snapshot())
+        return windlass.FineGrained({"total": agg.sum("v"), "n": agg.count()}, time="t", key="k", span=SPAN)
+
+    return Case(
+        name="FineGrained.restore",
+        make=make,
+        call=lambda fine: fine.restore(saved[0]),
+        shown=lambda value: None,
+        read=one_more_batch,
+        expected=lambda: (None, sums_per_event(True)[1]),
+        refused=(lambda fine: fine.snapshot(), copy.copy, copy.deepcopy, pickle.dumps),
+    )
+
+
 # --------------------------------------------------------------------------- a slicer
 
 BATCH = pa.table({"ts": [1, 4, 11, 3], "k": ["a", "b", "a", "a"], "x": [1, 2, 3, 4]})
@@ -192,6 +214,7 @@ CASES = [
     fine_grained("keys", "k"),
     fine_grained("one key", ()),
     fine_grained("functions", "k", function=True),
+    restored_fine_grained(),
     *SLICER,
     *plan_run("slickdeque_inv"),
     *plan_run("daba", function=True),

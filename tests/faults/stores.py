@@ -14,6 +14,7 @@ from windlass import agg
 from windlass.stores import (
     DABA,
     BInt,
+    ClassicBTree,
     FiBA,
     FlatFAT,
     FlatFIT,
@@ -132,8 +133,8 @@ HELD = {2 * i: i for i in range(20)}
 LATE = [(41, 100), (3, 200), (5, 300), (4, 400), (6, 500)]
 
 
-def by_time(interpreted: bool) -> Iterator[Case]:
-    name = "FiBA" + (", interpreted" if interpreted else "")
+def by_time(technique: type[FiBA | ClassicBTree], interpreted: bool = False) -> Iterator[Case]:
+    name = technique.__name__ + (", interpreted" if interpreted else "")
 
     def case(
         what: str,
@@ -142,8 +143,8 @@ def by_time(interpreted: bool) -> Iterator[Case]:
         left: dict[int, int],
         prepare: Callable[[Any], Any] = lambda store: None,
     ) -> Case:
-        def make() -> FiBA:
-            store = FiBA(plus() if interpreted else agg.sum(), min_arity=2, dtype=np.int64)
+        def make() -> FiBA | ClassicBTree:
+            store = technique(plus() if interpreted else agg.sum(), min_arity=2, dtype=np.int64)
             store.bulk_insert(np.array(list(HELD)), np.array(list(HELD.values())))
             prepare(store)
             return store
@@ -182,17 +183,19 @@ def by_time(interpreted: bool) -> Iterator[Case]:
     warm = lambda store: (store.bulk_insert([8], [0]), store.bulk_evict(1))  # noqa: E731
     now = {t: v for t, v in HELD.items() if t >= 1}
     yield case("insert", lambda s: s.insert(7, 70), None, HELD | {7: 70})
-    yield case("insert, of a time that is there,", lambda s: s.insert(8, 70), None, HELD | {8: 74})
     yield case("evict", lambda s: s.evict(8), True, {t: v for t, v in HELD.items() if t != 8})
     yield case("bulk_insert", lambda s: s.bulk_insert(times, values), None, grown)
+    yield case("bulk_evict", lambda s: s.bulk_evict(10), 5, left)
+    ones = np.ones(8, np.int64)
+    yield case("stream", lambda s: list(s.stream(ascending, ones, window=12)), after, streamed)
+    if technique is ClassicBTree:
+        return
+    yield case("insert, of a time that is there,", lambda s: s.insert(8, 70), None, HELD | {8: 74})
     yield case("bulk_insert, once more,", lambda s: s.bulk_insert(ascending, ascending * 0), None,
                now | dict.fromkeys(news, 0), warm)  # fmt: skip
-    yield case("bulk_evict", lambda s: s.bulk_evict(10), 5, left)
     yield case("bulk_evict, which shrinks,", lambda s: s.bulk_evict(34), 17, {t: HELD[t] for t in (34, 36, 38)})
     yield case("bulk_evict, once more,", lambda s: s.bulk_evict(10), 4, left, warm)
     yield case("query after bulk_evict", lambda s: s.query(12, 20), 6 + 7 + 8 + 9, left, lambda s: s.bulk_evict(10))
-    ones = np.ones(8, np.int64)
-    yield case("stream", lambda s: list(s.stream(ascending, ones, window=12)), after, streamed)
     yield case(
         "stream of a span and its part",
         lambda s: list(zip(*(a.tolist() for a in s.stream(ascending, ones, span=15, last=[5])), strict=True)),
@@ -205,6 +208,7 @@ def by_time(interpreted: bool) -> Iterator[Case]:
 CASES = [
     *(case for technique in TECHNIQUES for case in in_order(technique, interpreted=False)),
     *(case for technique in (FlatFIT, SubtractOnEvict) for case in in_order(technique, interpreted=True)),
-    *by_time(interpreted=False),
-    *by_time(interpreted=True),
+    *by_time(FiBA),
+    *by_time(FiBA, interpreted=True),
+    *by_time(ClassicBTree),
 ]

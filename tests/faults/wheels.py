@@ -176,6 +176,13 @@ def on_disk(made: Wheel) -> Any:
         return None
 
 
+def shared(made: Wheel) -> Any:
+    """What another process reads. A wheel that is not shared has no files, or files without a state."""
+    if made._publisher is None:
+        return None
+    return Wheel.attach(place(made), made.aggregate).query(0, WATERMARK)
+
+
 def labels(made: Wheel) -> list[str]:
     return [window.label for window in made._windows]
 
@@ -223,5 +230,6 @@ CASES = [
         held(BEFORE, WATERMARK),
         shown=slots,
     ),
+    case("share", lambda w: w.share(place(w)), None, sum(v for t, v in BEFORE if t < WATERMARK), read=shared),
     case("save", lambda w: w.save(place(w)), 0, held(BEFORE, WATERMARK), read=on_disk),
 ]

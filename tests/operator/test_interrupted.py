@@ -364,6 +364,21 @@ def test_a_batch_that_a_slicer_refuses_is_not_there() -> None:
     assert slicer.take().column("2").to_pylist() == [2]
 
 
+@pytest.mark.parametrize("part", ["written", "cells"])
+def test_events_stay_pending_until_their_slices_are_taken(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import windlass.operator.slicer as slicing
+
+    table = pa.table({"ts": [1, 2, 12], "x": [1, 2, 3]})
+    slicer = Slicer(Query("q", Tumbling(10), agg.sum("x")), table.schema, time="ts")
+    slicer.process(table)
+    once(monkeypatch, slicing, part, MemoryError("no room"))
+    with pytest.raises(MemoryError, match="no room"):
+        slicer.take()
+    assert slicer.events == 3
+    assert slicer.take().column("3").to_pylist() == [3, 3]
+    assert slicer.take().num_rows == 0
+
+
 @pytest.mark.parametrize("key", [(), "k"])
 def test_a_function_that_raises_leaves_windows_per_event_as_before(key: Any) -> None:
     fails = Fails(ZeroDivisionError())

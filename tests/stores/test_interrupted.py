@@ -63,6 +63,22 @@ def test_an_interrupted_store_refuses_everything_until_it_is_restored(monkeypatc
     assert store.restore(data).query() == 6
 
 
+def test_memory_that_runs_out_while_the_state_is_copied_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = agg.define("plain", lift=lambda x: x, combine=lambda a, b: a + b, compile=False)
+    store = DABA(plain(), dtype=np.int64)
+    store.insert_many([1, 2, 3])
+
+    def fail(_: Any) -> Any:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DABA, "_copies", fail)
+        with pytest.raises(MemoryError, match="no room"):
+            store.insert_many([4, 5])
+    store.insert_many([4, 5])
+    assert store.query() == 15
+
+
 def test_a_call_with_arguments_that_it_does_not_have_changes_nothing() -> None:
     store = FlatFIT(agg.sum())
     store.insert(1)

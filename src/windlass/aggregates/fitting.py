@@ -96,7 +96,7 @@ def _fit(value: Any, type_: pa.DataType, name: str) -> Any:
         else:
             pa.scalar(value, type_)
             return value
-    except WrongType:
+    except (WrongType, MemoryError):  # Arrow's MemoryError is an ArrowException, too
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass

@@ -95,6 +95,8 @@ def tried(calls: Iterable[Callable[[], Any]]) -> tuple[list[Any], Exception | No
         for call in calls:
             try:
                 found.append(call())
+            except MemoryError:
+                raise
             except Exception as raised:
                 error = error or raised
     return [value for value in found if not _strange(value)] or found, error
@@ -169,6 +171,8 @@ def _arrow_type_of(value: Any) -> pa.DataType | None:
         if isinstance(value, np.ndarray):
             return pa.list_(pa.from_numpy_dtype(value.dtype))
         return pa.from_numpy_dtype(value.dtype) if isinstance(value, np.generic) else pa.scalar(value).type
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
 

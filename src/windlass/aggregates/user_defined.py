@@ -283,7 +283,7 @@ class _Binding:
                 return self._compiled()
             except CannotCompile as error:
                 reason = str(error)
-            except WrongType:
+            except (WrongType, MemoryError):
                 raise
             except Exception as error:  # plain Python ran the same sample, so this is numba failing in its own way
                 reason = f"numba failed with {type(error).__name__}: {error}"

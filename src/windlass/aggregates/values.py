@@ -130,6 +130,8 @@ def _arrow_type(type_: Any) -> pa.DataType:
         if dtype.kind == "U":
             return pa.string()
         return pa.from_numpy_dtype(dtype)
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (TypeError, ValueError, pa.ArrowException):
         raise WrongType(
             f"{type_!r} is not a value type; give an Arrow type, a NumPy dtype or a name such as 'int64'"
@@ -242,6 +244,8 @@ def _as_arrow(data: Any, expected: ValueType | None) -> pa.Array:
                 raise WrongType(f"expected a one-dimensional array of values, got shape {data.shape}")
             array = _from_python(data)
             return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise WrongType(f"cannot read these values as one Arrow array{_hint(expected)}: {error}") from error
     raise WrongType(f"expected an array of values{_hint(expected)}, got {type(data).__name__}")
@@ -271,6 +275,8 @@ def _convert(array: Any, natural: ValueType, expected: ValueType) -> tuple[Any, 
         if have == want and want in ("string", "binary"):
             return array, expected  # Python objects either way
         return _decoded(array).cast(expected.arrow), expected
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, NotImplementedError) as error:
         raise WrongType(f"values of {natural} do not fit {expected}: {error}") from error
 

@@ -87,6 +87,8 @@ class Reader:
             schema = pa.ipc.read_schema(pa.py_buffer(state))
             time, *others = list(schema)
             types = {f.name: value_type(f.type) for f in others}
+        except MemoryError:  # Arrow's is an ArrowException, too
+            raise
         except (ValueError, TypeError, OSError, pa.ArrowException) as error:
             raise CorruptSnapshot(f"the snapshot's column types cannot be read: {error}") from error
         self.time_type, self.types = (None if pa.types.is_null(time.type) else time.type), types
@@ -217,6 +219,8 @@ def _source(batch: Any) -> _Source:
             return _source(pa.table(batch))
         if hasattr(batch, "__arrow_c_array__"):
             return _source(pa.record_batch(batch))
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise WrongType(f"cannot read this {type(batch).__name__} as a table: {error}") from error
     hint = "; collect() it first" if hasattr(batch, "collect") else ""
@@ -258,6 +262,8 @@ def _arrow(values: Any, what: str) -> pa.Array | pa.ChunkedArray:
             return pa.array(values)
         except OverflowError:  # integers beyond int64
             return pa.array(values, pa.uint64())
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise WrongType(f"{what} cannot be read as an Arrow array: {error}") from error
 

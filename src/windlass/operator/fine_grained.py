@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -118,6 +118,10 @@ class FineGrained(Exclusive):
     def snapshot(self) -> bytes:
         """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
         return state.sealed(self._asked(), self._reader, self._windows.written())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        make, arguments = self.__reduce__()
+        return cast(Self, make(*arguments))
 
     @reading
     def __reduce__(self) -> tuple[Any, ...]:

@@ -116,6 +116,8 @@ class KeyColumn:
             if pa.types.is_floating(array.type) and _narrowed(array, fitted):
                 raise pa.ArrowInvalid("a number would be rounded")
             return _words(fitted)
+        except MemoryError:  # Arrow's is an ArrowException, too
+            raise
         except (pa.ArrowException, NotImplementedError) as error:
             raise WrongType(
                 f"key column {self.name!r} is of {type_} since the first batch, "

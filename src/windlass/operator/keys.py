@@ -166,7 +166,7 @@ class KeyIndex:
                 words = table.words[: len(table)]
                 if len(words) and not _are_ids(words >> 32, len(left)) & _are_ids(words & 0xFFFFFFFF, len(right)):
                     raise CorruptSnapshot("a key of the snapshot refers to a value that is not in it")
-        except CorruptSnapshot:
+        except (CorruptSnapshot, MemoryError):  # Arrow's MemoryError is an ArrowException, too
             raise
         except (KeyError, ValueError, TypeError, IndexError, OverflowError, pa.ArrowException) as error:
             raise CorruptSnapshot(f"the snapshot's keys cannot be read: {type(error).__name__}: {error}") from error

@@ -151,6 +151,8 @@ class Writer:
             try:
                 array = pa.array(values.tolist(), self.types[name].arrow)
                 return {"column": self.raw(_ipc(pa.table({"": array})))}
+            except MemoryError:  # Arrow's is an ArrowException, too
+                raise
             except (pa.ArrowException, TypeError, ValueError):
                 pass
         return {"array": self.array(values)}

@@ -106,6 +106,8 @@ class Slicer(Exclusive):
         if batch.schema != self._schema:
             try:
                 batch = batch.cast(self._schema)
+            except MemoryError:  # Arrow's is an ArrowException, too
+                raise
             except (pa.ArrowException, ValueError) as error:
                 raise WrongType(
                     f"the batch has the schema {batch.schema}, which cannot be cast to the slicer's, {self._schema}"

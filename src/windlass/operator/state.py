@@ -99,7 +99,7 @@ def refusing() -> Iterator[None]:
     """Whatever reading a state that could not be raises: the snapshot is corrupt."""
     try:
         yield
-    except CorruptSnapshot:
+    except (CorruptSnapshot, MemoryError):  # Arrow's MemoryError is an ArrowException, too
         raise
     except _IMPOSSIBLE as error:
         raise CorruptSnapshot(f"the snapshot's state is impossible: {type(error).__name__}: {error}") from error

@@ -48,6 +48,8 @@ def unpacked(block: bytes | memoryview) -> tuple[str, Any]:
         kind = (table.schema.metadata or {})[_KIND].decode()
         columns = [_widened(field, column.chunk(0)) for field, column in zip(table.schema, table.columns, strict=True)]
         return kind, pa.table([array for _, array in columns], schema=pa.schema([field for field, _ in columns]))
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, KeyError, OSError, ValueError, IndexError) as error:
         raise CorruptSnapshot(f"a block of events cannot be read: {error}") from error
 

@@ -40,6 +40,8 @@ def schema_of(uri: str) -> T.StructType | None:
             return T.StructType([T.StructField(f.name, f.dataType, True, f.metadata) for f in fields])
         columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
         kinds = [_type_of(column) for column in columns]
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except (OSError, ValueError, pa.ArrowException):
         return None
     found = [T.StructField(c.name, kind) for c, kind in zip(columns, kinds, strict=True) if kind is not None]

@@ -271,6 +271,8 @@ def _cast(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
         if _is_text(column.type) != _is_text(field.type) and not pa.types.is_null(column.type):
             raise pa.ArrowTypeError("text is not converted")
         return column.cast(field.type)
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except pa.ArrowException as error:
         raise WrongType(
             f"{path}: the column {field.name!r} is of {column.type}, but the stream has it as {field.type} ({error}); "

@@ -6,10 +6,9 @@ for them, and compiles the technique for that monoid on first use. Everything is
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -95,8 +94,9 @@ class Bound(Layout, Exclusive):
         self.__dict__ = fresh.__dict__
         return self
 
-    def __copy__(self) -> Self:
-        return copy.deepcopy(self)
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        make, arguments = self.__reduce__()
+        return cast(Self, make(*arguments))
 
     def __reduce__(self) -> Any:
         options = {"nullable": self._nullable, "capacity": self._reserved or None}
@@ -235,7 +235,11 @@ class Bound(Layout, Exclusive):
 
         If compiled code was interrupted while it wrote, the store is broken.
         """
-        return _Change(self, bulk)
+        try:
+            return _Change(self, bulk)
+        except BaseException as error:  # nothing has changed yet
+            self.undone(error)
+            raise
 
     # ------------------------------------------------------------------ values in, answers out
 

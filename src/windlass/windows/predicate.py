@@ -80,6 +80,8 @@ class Predicate:
         if not isinstance(found, pa.Array | pa.ChunkedArray):
             try:
                 found = pa.array(found)
+            except MemoryError:  # Arrow's is an ArrowException, too
+                raise
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise WrongType(
                     f"predicate {self} must give an array of booleans, got {type(found).__name__}"
@@ -133,6 +135,8 @@ def _evaluated(table: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
     try:
         # One thread: only then do the rows come back in their order.
         return project.to_table(use_threads=False).column("met")
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except pa.ArrowException as error:
         if "FieldRef" in str(error):
             raise UnknownColumn(
