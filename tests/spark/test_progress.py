@@ -7,7 +7,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from windlass.spark.generator import NAME
-from windlass.spark.progress import METRICS, Display, _bytes, _count, _moment, progress
+from windlass.spark.progress import METRICS, Display, _bus, _bytes, _count, _moment, progress
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -176,6 +176,7 @@ def test_real_queries(spark, tmp_path):
     with progress(spark, file=out):
         for query in [start("first"), start("second")]:
             query.awaitTermination()
+        _bus(spark).waitUntilEmpty(2**31)  # a busy machine tells listeners later; `progress` waits for a moment only
     text = out.getvalue()
     for name in ("first", "second"):
         mine = [line for line in text.splitlines() if line.startswith(name)]
