@@ -1140,8 +1140,9 @@ class Stream:
         return [row for running, track in tracks for row in running.advance_key(key, track, math.inf, partial=False)]
 
     def finish(self, partial: bool = False) -> list[Row]:
+        """The watermark that was reached comes before the last one, so a window may change twice."""
+        rows, self.due = self.due + self.pass_(self.watermark), []
         self.watermark = math.inf
-        rows, self.due = self.due, []
         return rows + [row for running in self.running for row in running.advance(self.watermark, partial)]
 
     def late(self) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from oracle import Band, Cumulate, Landmark, LastN, Session, Sliding, Tumbling
 
 import windlass
 from tests.operator.rows import Asked, Twins, event
-from tests.operator.scenarios import STEPS
+from tests.operator.streams import NON_DETERMINISTIC, STEPS
 from windlass import Operator, Query, agg
 from windlass.errors import InvalidArgument, OutOfOrder
 
@@ -295,3 +295,28 @@ def test_a_window_of_a_removed_function_leaves_its_ordinals_behind() -> None:
     twins.exchange(["counts", "visits"])
     twins.process([event(5, id=8), event(20, id=9)])
     twins.finish()
+
+
+def test_a_snapshot_after_a_query_with_empty_windows_made_way_for_one_that_shares_its_slices() -> None:
+    kept, empty = Asked("kept", Band(-6, 12), ("min",)), Asked("empty", Sliding(7, 5), ("events",), emit_empty=True)
+    twins = Twins([empty, kept])
+    twins.process([event(-16, id=1)])
+    twins.remove("empty")
+    twins.add(Asked("added", Sliding(10, 1), ("min",)))
+    twins.process([event(-12, id=2)])
+    assert len(twins.operator.plan) == 1
+    twins.restart()
+    twins.exchange(["added", "kept"])
+    twins.process([event(-3, id=3), event(9, id=4)])
+    twins.finish()
+
+
+def test_finish_applies_the_watermark_that_was_reached_before_the_last_one() -> None:
+    twins = Twins([Asked("q", NON_DETERMINISTIC[2], ("list",))])
+    twins.process([event(5, id=1, y=2), event(4, id=2, y=3)])
+    twins.advance(7)
+    twins.process([event(7, id=3, y=4)])
+    assert [(row.low, row.high, row.revision) for row in twins.advance(7)] == [(4, 8, 0)]
+    twins.process([event(4, id=4)])
+    rows = [row for row in twins.finish(partial=True) if (row.low, row.high) == (4, 8)]
+    assert sorted((row.revision, row.retraction) for row in rows) == [(1, True), (2, False)]
