@@ -867,7 +867,7 @@ class Track:
 NEVER = (math.inf, 0, 0)  # a place after all events
 
 
-class Refused(Exception):
+class Refused(ValueError):
     """The contract refuses an event. Its batch has changed nothing."""
 
 
@@ -1087,7 +1087,7 @@ class Stream:
     def process(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take a batch of events, or refuse all of them."""
         measured = any(isinstance(r.window, Grid) and r.window.measure not in ("time", "count") for r in self.running)
-        before = copy.deepcopy(vars(self)) if measured else {}
+        before = copy.deepcopy(vars(self)) if measured or self.in_order else vars(self)
         try:
             for row in rows:
                 self.take(row)
@@ -1100,7 +1100,7 @@ class Stream:
         event = Event(ts, 0 if self.sequence is None else row[self.sequence], self.arrived, row)
         self.arrived += 1
         if self.in_order and (ts, event.sequence) < self.last_place:
-            raise ValueError(f"row {event.arrival}: {ts, event.sequence} after {self.last_place}")
+            raise Refused(f"row {event.arrival}: {ts, event.sequence} after {self.last_place}")
         self.last_place = (ts, event.sequence)
         self.greatest = max(self.greatest, ts)
         late = not self.in_order and (ts < self.watermark or (self.sequence is not None and ts == self.watermark))
@@ -1140,8 +1140,9 @@ class Stream:
         return [row for running, track in tracks for row in running.advance_key(key, track, math.inf, partial=False)]
 
     def finish(self, partial: bool = False) -> list[Row]:
+        """The watermark that was reached comes before the last one, so a window may change twice."""
+        rows, self.due = self.due + self.pass_(self.watermark), []
         self.watermark = math.inf
-        rows, self.due = self.due, []
         return rows + [row for running in self.running for row in running.advance(self.watermark, partial)]
 
     def late(self) -> list[Mapping[str, Any]]:

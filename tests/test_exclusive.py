@@ -1,8 +1,10 @@
 """One call at a time: an object is as before after a refusal, and refuses after an interruption."""
 
 import copy
+import inspect
 import pickle
 import threading
+import traceback
 
 import pytest
 
@@ -221,3 +223,39 @@ def test_two_threads_that_repair_one_object(monkeypatch):
     counter.restore(5, then=other.join)
     assert len(refused) == 1
     assert counter.add(1) == 6
+
+
+class Gathering(Exclusive):
+    @exclusive
+    def gather(self, first, *rest, last=3, **named):
+        return first, rest, last, named
+
+    @reading
+    def fail(self, divisor=0):
+        return 1 / divisor
+
+
+def test_a_wrapper_has_the_parameters_of_its_method():
+    counter = Counter()
+    assert counter.add(then=None, amount=2) == 2
+    for wrong in (lambda: counter.add(), lambda: counter.add(1, other=2)):
+        with pytest.raises(TypeError, match=r"Counter\.add\(\)"):
+            wrong()
+    assert counter.add(1) == 3
+    assert inspect.signature(Counter.add) == inspect.signature(Counter.add.__wrapped__)
+    assert not Counter.add.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)  # they take time
+    assert Gathering().gather(1, 2, 4, other=5) == (1, (2, 4), 3, {"other": 5})
+    assert Gathering().gather(first=1, last=2) == (1, (), 2, {})
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: Counter().add(1, raises=KeyError()), "_result = _method({arguments})"),
+        (lambda: Gathering().fail(), "return _method({arguments})"),
+    ],
+)
+def test_a_traceback_shows_the_line_of_the_wrapper(call, line):
+    with pytest.raises((KeyError, ZeroDivisionError)) as raised:
+        call()
+    assert line in [frame.line for frame in traceback.extract_tb(raised.value.__traceback__)]

@@ -25,6 +25,7 @@ import copy
 import sys
 from collections.abc import Callable
 from functools import wraps
+from inspect import Parameter, Signature, signature
 from threading import RLock
 from traceback import walk_tb
 from types import CodeType, FrameType
@@ -80,41 +81,64 @@ class Exclusive:
 
 
 def exclusive(method: Method) -> Method:
-    """Make a method exclusive: while it runs, other calls of its object are refused. Costs < 0.2 µs a call."""
-    name = method.__name__
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            del self._idle
-        except AttributeError:
-            _refuse(self, name)
-        try:
-            result = method(self, *args, **kwargs)
-        except BaseException as error:
-            _settle(self, error)
-            raise
-        self._idle = True
-        return result
-
-    return cast(Method, _findable(call))
+    """Make a method exclusive: while it runs, other calls of its object are refused. Costs < 0.1 µs a call."""
+    return _wrapped(method, _EXCLUSIVE)
 
 
 def reading(method: Method) -> Method:
     """Make a method exclusive that never changes its object: whatever it raises, the object is not broken."""
-    name = method.__name__
+    return _wrapped(method, _READING)
 
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            del self._idle
-        except AttributeError:
-            _refuse(self, name)
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            self._idle = True
 
+# Wrappers have the parameters of their methods: `*args, **kwargs` would cost 0.1 µs a call more.
+# Each template has the number of its line in this file, for tracebacks.
+_EXCLUSIVE = (
+    sys._getframe().f_lineno + 1,
+    """
+def call({parameters}):
+    try:
+        del self._idle
+    except AttributeError:
+        _refuse(self, _method.__name__)
+    try:
+        _result = _method({arguments})
+    except BaseException as _error:
+        _settle(self, _error)
+        raise
+    self._idle = True
+    return _result
+""",
+)
+_READING = (
+    sys._getframe().f_lineno + 1,
+    """
+def call({parameters}):
+    try:
+        del self._idle
+    except AttributeError:
+        _refuse(self, _method.__name__)
+    try:
+        return _method({arguments})
+    finally:
+        self._idle = True
+""",
+)
+
+
+def _wrapped(method: Method, template: tuple[int, str]) -> Method:
+    line, text = template
+    parameters = [p.replace(default=p.empty, annotation=p.empty) for p in signature(method).parameters.values()]
+    by_name: dict[Any, str] = {
+        Parameter.KEYWORD_ONLY: "{0}={0}",
+        Parameter.VAR_POSITIONAL: "*{0}",
+        Parameter.VAR_KEYWORD: "**{0}",
+    }
+    arguments = ", ".join(by_name.get(p.kind, "{0}").format(p.name) for p in parameters)
+    source = text.format(parameters=str(Signature(parameters))[1:-1], arguments=arguments)
+    names: dict[str, Any] = {"__name__": __name__, "_method": method, "_refuse": _refuse, "_settle": _settle}
+    exec(compile("\n" * (line - 1) + source, __file__, "exec"), names)
+    call = wraps(method)(names["call"])
+    call.__defaults__, call.__kwdefaults__ = method.__defaults__, method.__kwdefaults__  # type: ignore[attr-defined]
     return cast(Method, _findable(call))
 
 
@@ -169,16 +193,11 @@ def _settle(owner: Any, error: BaseException) -> None:
     """Decide what an object is after an exception: idle if the call changed nothing, broken otherwise."""
     settled, is_undone = owner.__dict__.pop(_SETTLED, (None, False))
     if settled is not error:
-        is_undone = _has_not_begun(error) or (isinstance(error, WindlassError) and not _is_from_outside(error, owner))
+        is_undone = isinstance(error, WindlassError) and not _is_from_outside(error, owner)
     if is_undone:
         owner._idle = True
     else:
         owner.__dict__[_BROKEN_BY] = f"{type(error).__name__}: {error}".rstrip(": ")
-
-
-def _has_not_begun(error: BaseException) -> bool:
-    """Whether the method was never entered, because the arguments did not match its signature."""
-    return isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
 def _is_from_outside(error: WindlassError, owner: Any) -> bool:

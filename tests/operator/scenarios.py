@@ -180,10 +180,13 @@ def measures(draft: Draft) -> None:
 
 @dimension
 def misfits(draft: Draft) -> None:
-    """Now and then an event whose measures decrease: it is refused, or too late for it to matter."""
+    """Now and then an event whose measures decrease, or its sequence in order: it is refused, or too late to matter."""
     if draft.rng.random() < 0.15:
         rng, km = draft.rng, draft.columns["km"]
         draft.columns["km"] = lambda ts: km(ts) - (rng.random() < 0.1) * rng.randint(-9, 9)
+        if draft.in_order and "seq" in draft.columns:
+            sequence = draft.columns["seq"]
+            draft.columns["seq"] = lambda ts: sequence(ts) - (rng.random() < 0.3) * rng.randint(1, 3)
 
 
 @dimension

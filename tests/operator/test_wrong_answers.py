@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from oracle import Band, Cumulate, Landmark, LastN, Session, Sliding, Tumbling
 
 import windlass
 from tests.operator.rows import Asked, Twins, event
-from tests.operator.scenarios import STEPS
+from tests.operator.streams import NON_DETERMINISTIC, STEPS
 from windlass import Operator, Query, agg
-from windlass.errors import OutOfOrder
+from windlass.errors import InvalidArgument, OutOfOrder
 
 
 def reason(twins: Twins) -> str:
@@ -74,8 +75,30 @@ def test_an_event_too_late_for_all_may_have_any_measure() -> None:
     assert op.late()["ts"].to_pylist() == [3]
     with pytest.raises(OutOfOrder, match="'km' decreases from 10 to 9 at time 11"):
         op.process({"ts": [11], "km": [9]})
+    for value in (float("nan"), float("inf"), None):
+        with pytest.raises(InvalidArgument, match="the measure column 'km'"):
+            op.process({"ts": [3], "km": pa.array([value], pa.float64())})
     assert bounds(op.finish(partial=True), "q") == [(8, 12)]
     assert op.counters["expired"] == 1
+
+
+def test_a_window_on_a_column_that_was_not_due_is_not_closed() -> None:
+    asked = [Asked("all", Landmark(6, 4, measure="km")), Asked("pairs", Tumbling(2, measure="km"))]
+    twins = Twins(asked)
+    twins.process([event(1, id=0, km=7), event(9, id=1, km=20), event(9, id=2, km=22)])
+    assert [(row.low, row.high) for row in twins.advance(12)] == [(6, 10), (6, 22), (6, 8), (20, 22)]
+    twins.process([event(5, id=3, km=15)])  # `pairs` has closed [20, 22), and `all` has closed [6, 22)
+    assert twins.advance(13) == []
+    twins.finish()
+
+
+def test_a_landmark_has_no_window_where_its_last_slide_is_empty() -> None:
+    twins = Twins([Asked("all", Landmark(6, 4, measure="km"))])
+    twins.process([event(1, id=0, km=7), event(9, id=1, km=20)])
+    assert [(row.low, row.high) for row in twins.advance(12)] == [(6, 10)]
+    twins.process([event(5, id=2, km=15)])
+    assert [(row.low, row.high, row.values) for row in twins.advance(13)] == [(6, 18, ([0, 2],))]
+    twins.finish()
 
 
 def test_a_measure_matters_to_the_queries_on_it_only() -> None:
@@ -272,3 +295,28 @@ def test_a_window_of_a_removed_function_leaves_its_ordinals_behind() -> None:
     twins.exchange(["counts", "visits"])
     twins.process([event(5, id=8), event(20, id=9)])
     twins.finish()
+
+
+def test_a_snapshot_after_a_query_with_empty_windows_made_way_for_one_that_shares_its_slices() -> None:
+    kept, empty = Asked("kept", Band(-6, 12), ("min",)), Asked("empty", Sliding(7, 5), ("events",), emit_empty=True)
+    twins = Twins([empty, kept])
+    twins.process([event(-16, id=1)])
+    twins.remove("empty")
+    twins.add(Asked("added", Sliding(10, 1), ("min",)))
+    twins.process([event(-12, id=2)])
+    assert len(twins.operator.plan) == 1
+    twins.restart()
+    twins.exchange(["added", "kept"])
+    twins.process([event(-3, id=3), event(9, id=4)])
+    twins.finish()
+
+
+def test_finish_applies_the_watermark_that_was_reached_before_the_last_one() -> None:
+    twins = Twins([Asked("q", NON_DETERMINISTIC[2], ("list",))])
+    twins.process([event(5, id=1, y=2), event(4, id=2, y=3)])
+    twins.advance(7)
+    twins.process([event(7, id=3, y=4)])
+    assert [(row.low, row.high, row.revision) for row in twins.advance(7)] == [(4, 8, 0)]
+    twins.process([event(4, id=4)])
+    rows = [row for row in twins.finish(partial=True) if (row.low, row.high) == (4, 8)]
+    assert sorted((row.revision, row.retraction) for row in rows) == [(1, True), (2, False)]

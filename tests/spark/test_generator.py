@@ -177,7 +177,7 @@ def test_a_stream_restarts_with_the_same_rows_and_ends(spark, checkpoint):
         stream = spark.readStream.format(NAME).options(rows=2500, partitions=2, **UNRULY, **options).load()
         writer = stream.writeStream.foreachBatch(lambda df, batch: batches.update({batch: df.toArrow()}))
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        query.awaitTermination()
 
     run(rowsPerBatch=1000)
     assert [len(batches[batch]) for batch in sorted(batches)] == [1000, 1000, 500]
@@ -190,4 +190,4 @@ def test_available_now_needs_an_end(spark, checkpoint):
     stream = spark.readStream.format(NAME).load().writeStream.format("noop")
     query = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     with pytest.raises(Exception, match="availableNow would not: set it"):
-        query.awaitTermination(60)
+        query.awaitTermination()

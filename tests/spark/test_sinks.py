@@ -205,7 +205,7 @@ def test_a_stream_is_replayed_and_another_is_refused(spark, tmp_path, checkpoint
         stream = spark.readStream.format(NAME).options(rows=30, rowsPerBatch=10, partitions=1).load()
         writer = stream.selectExpr("seq as id").writeStream.foreachBatch(idempotent_parquet(str(path)))
         query = writer.option("checkpointLocation", where).trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        query.awaitTermination()
 
     run(checkpoint)
     expected = [(n // 10, n) for n in range(30)]

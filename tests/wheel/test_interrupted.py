@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -321,11 +323,36 @@ def test_reading_a_history_without_memory_says_nothing_of_damage(
 
 def test_a_window_of_more_slides_than_can_be_kept_is_refused() -> None:
     w = wheel()
-    with pytest.raises(
-        InvalidArgument, match=r"range 1000000001 holds 1,000,000,001 slides of 1.*make the slide longer"
-    ):
-        w.window(10**9 + 1, 1)
+    for slides in (10**9, 10**9 + 1):
+        with pytest.raises(InvalidArgument, match=rf"range {slides} holds {slides:,} slides of 1, .*longer slide"):
+            w.window(slides, 1)
     assert w.window(10**10, 10**9) == "10000000000/1000000000"
+
+
+WITHOUT_MEMORY = """
+import resource
+from windlass import Wheel, agg
+
+w = Wheel(agg.sum("x"), 0, tick=1, unit="s")  # the type of x is not known yet
+w.insert_many([1, 2], [0, 1]) if {bound} else None
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**32, used + 2**32))
+try:
+    w.window(10**9 - 1, 1)
+except MemoryError:
+    print("refused")
+w.window(4)
+w.insert_many([5, 6], [2, 3])
+print([tuple(row)[1:4] for row in w.advance_to(4)])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the address space")
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_window_that_does_not_get_its_memory_is_refused_when_defined(bound: bool) -> None:
+    code = WITHOUT_MEMORY.format(bound=bound)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["refused", f"[(0, 4, {14 if bound else 11})]"]
 
 
 def test_a_window_without_memory_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:

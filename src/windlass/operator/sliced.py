@@ -99,10 +99,10 @@ class Sliced:
     def retire(self, findings: set[int]) -> None:
         """Forget windows that are not asked for any more. Slices that are finer than needed now do no harm."""
         left = [d for d, i in enumerate(self.periodic) if i not in findings]
-        if len(self.earliest):
-            self.earliest, self.started = self.earliest[left], self.started[left]
+        rows = [d for d in left if d < len(self.earliest)]  # windows of joined queries have no rows there
+        self.earliest, self.started = self.earliest[rows], self.started[rows]
         self.empty, self.floor = self.empty[left], self.floor[left]
-        if not self.empty.any():  # windows of joined queries have no rows there
+        if not self.empty.any():
             self.earliest, self.started = self.earliest[:0], self.started[:0]
         self.periodic = [self.periodic[d] for d in left]
         self.specs, self.bounds = self.specs[left], [self.bounds[d] for d in left]

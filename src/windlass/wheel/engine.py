@@ -408,6 +408,7 @@ class Engine(Readable, Exclusive):
         now = self._watermark
         window.start(now, -NO_EARLIER)
         if self._monoid is None:
+            window.reserve()
             return
         slots = self._slots
         begin, covered = max(now - window.length, self._start), -NO_EARLIER

@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 WRITE_AHEAD = 64
 SIMD_THRESHOLD = 512  # ⊕: below that, scanning one level beats a combined plan
 _BUFFER = 4096  # single events that wait to be inserted together
-_MOST_SLIDES = 10**9  # of one window, which keeps a partial for each
+_TOO_MANY_SLIDES = 10**9  # of one window, which keeps a partial for each
 
 
 class Wheel(Engine):
@@ -205,10 +205,10 @@ class Wheel(Engine):
             raise InvalidArgument(
                 f"the slide {slide!r} is longer than the range {range!r}: events in between would be lost"
             )
-        if length // step > _MOST_SLIDES:
+        if length // step >= _TOO_MANY_SLIDES:
             raise InvalidArgument(
                 f"range {range!r} holds {length // step:,} slides of {slide!r}, and a window keeps a partial for each: "
-                f"at most {_MOST_SLIDES:,} are possible; make the slide longer"
+                f"choose a longer slide, so that there are fewer than {_TOO_MANY_SLIDES:,}"
             )
         phase = 0 if offset == 0 else self.clock.length("offset", offset) % step
         name = label or f"{self.clock.span(length)}/{self.clock.span(step)}"

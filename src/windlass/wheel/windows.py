@@ -179,6 +179,10 @@ class Window:
         self.position = self.covered = 0
         self.keys: list[tuple[Any, Array, Array, Any]] = []
 
+    def reserve(self) -> None:
+        """Raise MemoryError if there is no room for the pairs, whose type is not known yet."""
+        np.empty((self.pairs, 2), np.int64)  # a tag and a partial of one field each
+
     def use_inverse(self, subtracts: bool) -> None:
         """Once it is known whether partials can be subtracted."""
         self.kind = technique_for(self.length, self.step, subtracts)
