@@ -2,7 +2,9 @@
 
 import copy
 import inspect
+import os
 import pickle
+import signal
 import threading
 import traceback
 
@@ -223,6 +225,30 @@ def test_two_threads_that_repair_one_object(monkeypatch):
     counter.restore(5, then=other.join)
     assert len(refused) == 1
     assert counter.add(1) == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_child_that_was_forked_while_another_thread_repaired_can_repair():
+    counter, is_held, may_end = Counter(), threading.Event(), threading.Event()
+    with pytest.raises(MemoryError):
+        counter.add(1, raises=MemoryError())
+
+    def hold():
+        with module._restoring:
+            is_held.set()
+            may_end.wait()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    is_held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # instead of waiting for ever
+        counter.restore(5)
+        os._exit(counter.value)
+    may_end.set()
+    other.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
 
 
 class Gathering(Exclusive):

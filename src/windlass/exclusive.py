@@ -22,6 +22,7 @@ exception nothing is assumed: the object refuses every further call until it is 
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -168,6 +169,16 @@ def restoring(method: Method) -> Method:
         return result
 
     return cast(Method, _findable(call))
+
+
+def _free_the_lock() -> None:
+    """In a forked child: the thread that may hold the lock is not there."""
+    global _restoring
+    _restoring = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_the_lock)
 
 
 def _is_idle(owner: Any) -> bool:

@@ -59,9 +59,10 @@ class Answers:
             )
             for members in groups.values()
         ]
+        self.may_not_fit = self._may_not_fit()
+        self.nothing: list[Group] | None = None  # the groups of a call without rows
 
-    @property
-    def may_not_fit(self) -> bool:
+    def _may_not_fit(self) -> bool:
         """Whether an answer can overflow its type and raise."""
         return any(monoid.may_not_fit for group in self.groups for _, monoid in group.lowering)
 
@@ -72,9 +73,17 @@ class Answers:
             places = [i for i, query in enumerate(group.queries) if query.name in names]
             if places:
                 left.append(_Members([group.queries[i] for i in places], group.findings[places], group.lowering))
-        self.groups = left
+        self.groups, self.nothing = left, None
+        self.may_not_fit = self._may_not_fit()
 
     def results(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> Results:
+        if len(rows):
+            return Results(self._lowered(rows, keys, time_type), keys, time_type)
+        if self.nothing is None:
+            self.nothing = self._lowered(rows, keys, time_type)
+        return Results(self.nothing, keys, time_type)
+
+    def _lowered(self, rows: Rows, keys: KeyIndex, time_type: pa.DataType | None) -> list[Group]:
         count = len(self.plan.findings)
         if not is_ascending(np.ascontiguousarray(rows.finding)):  # more often than not they are
             rows = rows.take(np.argsort(rows.finding, kind="stable"))
@@ -108,7 +117,7 @@ class Answers:
                     members.names,
                 )
             )
-        return Results(groups, keys, time_type)
+        return groups
 
 
 class _Place(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -321,9 +320,8 @@ class Reordered(Engine):
         events = kept + sum(len(t) for t, _, _ in self.pending) + coming.events
         late = bool(coming.events) or any(mask.any() for _, mask, _ in self.pending)
         if e.watermark == LONG_AGO or len(e.empty):
-            coming = replace(
-                coming, least=min([coming.least, *(int(t.ts.min()) for t, _, _ in self.pending if len(t))])
-            )
+            waiting = [int(t.ts.min()) for t, _, _ in self.pending if len(t)]
+            coming = coming._replace(least=min([coming.least, *waiting]))
         start = coming.least if e.watermark == LONG_AGO else e.watermark - self.replay.lateness * late
         found = e.most_rows(coming, limit, events, float(start), rewound=late)
         return coming.times * (found + emitted * e.plan.most_asked)
@@ -417,7 +415,7 @@ class General(Engine):
         self.sliced.drop_closed()
 
     def can_join(self) -> bool:
-        return not self.sliced.pending and not self.sliced.empty.any()
+        return not self.sliced.pending and not len(self.sliced.empty)
 
     def join(self, findings: int, lifts: Sequence[Lift]) -> None:
         self.lifts += lifts

@@ -44,6 +44,7 @@ class Reader:
         self.time, self.key, self.sequence = time, tuple(key), sequence
         self.time_type: pa.DataType | None = None  # int64 or timestamp[us, zone]; None before the first batch
         self.types: dict[str, ValueType] = {}  # of the value columns that were read
+        self._returnable: pa.Schema | None = None  # of the last Arrow batch whose columns `late()` can return
 
     @property
     def unit(self) -> str | None:
@@ -73,7 +74,15 @@ class Reader:
     def accept(self, events: Events) -> None:
         """From now on times and columns have the types that they have in these events."""
         self.time_type = events.time_type
-        self.types = {name: t for name, t in events.types.items() if not pa.types.is_null(t.arrow)}
+        if len(events.types) > len(self.types):
+            self.types = {name: t for name, t in events.types.items() if not pa.types.is_null(t.arrow)}
+
+    def check_returnable(self, events: Events) -> None:
+        """Refuse events with a column that `late()` could not return. Arrow batches of one schema are checked once."""
+        schema = events.source.schema
+        if schema is None or schema != self._returnable:
+            events.rows(np.empty(0, np.int64))
+            self._returnable = schema
 
     def snapshot(self) -> bytes:
         """The types that are fixed."""
@@ -164,6 +173,7 @@ class _Source:
     rows: int
     get: Callable[[int], Any]
     hint: str = ""
+    schema: pa.Schema | None = None  # of an Arrow batch
     _arrays: dict[int, Any] = field(default_factory=dict)
 
     def column(self, name: str, role: str) -> pa.Array | pa.ChunkedArray:
@@ -205,7 +215,7 @@ class _Source:
 
 def _source(batch: Any) -> _Source:
     if isinstance(batch, pa.Table | pa.RecordBatch):
-        return _Source(list(batch.column_names), batch.num_rows, batch.column)
+        return _Source(list(batch.column_names), batch.num_rows, batch.column, schema=batch.schema)
     if isinstance(batch, Mapping):
         return _of_mapping(batch)
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):  # pandas: another column may not even fit Arrow

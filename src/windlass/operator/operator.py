@@ -180,7 +180,7 @@ class Operator(Exclusive):
             for i in plan.masks_read if len(events) else ():
                 events.mask(plan.predicates[i])
         if len(events) and self._may_expire(events):
-            events.rows(np.empty(0, np.int64))  # refuse here if a column cannot be returned by `late()`
+            self._reader.check_returnable(events)
         return events
 
     def _may_expire(self, events: Events) -> bool:
@@ -188,7 +188,7 @@ class Operator(Exclusive):
         first, _, ascending = events.extent
         if first <= self._first_seen:
             return True
-        return not self._in_order and (first <= self._watermark or (self._watermarks is not None and not ascending))
+        return not self._in_order and (first <= self._late_upto or (self._watermarks is not None and not ascending))
 
     @staticmethod
     def _read_by(plans: Sequence[Plan]) -> tuple[list[str], list[str]]:
@@ -265,7 +265,8 @@ class Operator(Exclusive):
         windows that an event would not fit.
         """
         unit = _unit_of(events)
-        self._check_lengths(unit)
+        if self._reader.time_type is None:
+            self._check_lengths(unit)
         ids = self._ids(events.keys, len(events), undo)
         if self._is_unplanned and len(events):
             span, keys = float(events.extent[1]) - float(events.extent[0]), len(self._keys)
@@ -289,10 +290,11 @@ class Operator(Exclusive):
                 raise
             is_in_doubt = True
         added = [branch for branch in fresh if branch.since != LONG_AGO]
-        types = {**self._reader.types, **events.types}
-        if not is_in_doubt and (joined := self._planning.joined(self._branches, added, types, unit)):
-            self._replace([branch for branch in self._branches if branch not in joined])
-            prepared = [branch.tuples(branch.plan, events, ids, self._arrivals) for branch in self._branches]
+        if added and not is_in_doubt:
+            types = {**self._reader.types, **events.types}
+            if joined := self._planning.joined(self._branches, added, types, unit):
+                self._replace([branch for branch in self._branches if branch not in joined])
+                prepared = [branch.tuples(branch.plan, events, ids, self._arrivals) for branch in self._branches]
         return prepared, is_in_doubt
 
     def _check_events(self, parts: Sequence[Tuples]) -> None:
@@ -365,12 +367,12 @@ class Operator(Exclusive):
             self._take_rows(tuples, events, i, min(i + chunk, stop), check)
 
     def _take_rows(self, tuples: list[Tuples], events: Events | SliceTable, begin: int, stop: int, check: bool) -> None:
-        parts = tuples if stop - begin == len(events) else [whole.take(slice(begin, stop)) for whole in tuples]
-        is_seen = self._first_seen == LONG_AGO or int(events.ts[begin:stop].min()) > self._first_seen
-        in_time = self._watermark == LONG_AGO or self._in_order or self._in_time(events.ts[begin:stop])
+        is_whole = stop - begin == len(events)
+        parts = tuples if is_whole else [whole.take(slice(begin, stop)) for whole in tuples]
+        first = events.extent[0] if is_whole and isinstance(events, Events) else int(events.ts[begin:stop].min())
         if check:
             self._check_events(parts)
-        if in_time and is_seen:
+        if first > self._first_seen and (self._in_order or first > self._late_upto):
             for branch, part in zip(self._branches, parts, strict=True):
                 if branch.since != LONG_AGO:
                     part = part.take(np.flatnonzero(part.ts > branch.since))
@@ -429,8 +431,10 @@ class Operator(Exclusive):
         """The time after which some query sees events; LONG_AGO unless every remaining query was added later."""
         return min(branch.starts_after for branch in self._branches)
 
-    def _in_time(self, ts: Array) -> bool:
-        return int(ts.min()) > self._watermark
+    @property
+    def _late_upto(self) -> int:
+        """Events up to this time are late."""
+        return self._watermark if self._reader.sequence is not None else self._watermark - 1
 
     def _too_late(self) -> str:
         return (
@@ -530,7 +534,7 @@ class Operator(Exclusive):
 
     def _advance(self, watermark: int) -> None:
         self._watermark = max(self._watermark, watermark)
-        upto = int(np.searchsorted(self._passed, self._watermark, "right"))
+        upto = int(np.searchsorted(self._passed, self._watermark, "right")) if len(self._passed) else 0
         for branch in self._branches:
             branch.advance(self._watermark, passed=self._passed[:upto])
         self._passed = self._passed[upto:]

@@ -12,9 +12,8 @@ allocate them, because by then all slices are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -31,8 +30,7 @@ Array = np.ndarray[Any, Any]
 MAX_ROWS = 10**8  # fits into the memory of a laptop
 
 
-@dataclass(frozen=True)
-class Coming:
+class Coming(NamedTuple):
     """The work of a coming call: take events, and raise the watermark."""
 
     watermark: int

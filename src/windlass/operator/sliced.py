@@ -76,8 +76,8 @@ class Sliced:
         self.keys = 0
         # Only where empty windows are counted: the first event of each key, by specification, because an event may
         # come too late for one and not for another, and the last.
-        self.empty = (self.specs[:, EMIT_EMPTY] != 0) & (self.specs[:, PERIOD] > 0)
-        apart = len(self.specs) if self.empty.any() else 0
+        self.empty = self._with_empty_windows()
+        apart = len(self.specs) if len(self.empty) else 0
         self.earliest = np.empty((apart, 0), np.int64)
         self.started = np.empty((apart, 0), np.bool_)  # whether the first event was final at the last watermark
         self.latest = np.empty(0, np.int64)
@@ -85,6 +85,10 @@ class Sliced:
         self.revisions = Revisions()  # of windows with fixed edges that came out more than once
         self.emitted = Emitted([lift.monoid for lift in lifts])  # sessions that may have to be corrected
         self.limit: RowLimit | None = None  # set during a call that may return too many rows
+
+    def _with_empty_windows(self) -> Array:
+        """The specifications whose windows may be empty."""
+        return np.flatnonzero((self.specs[:, EMIT_EMPTY] != 0) & (self.specs[:, PERIOD] > 0))
 
     def add_keys(self, keys: int) -> None:
         if keys > len(self.latest):
@@ -101,11 +105,11 @@ class Sliced:
         left = [d for d, i in enumerate(self.periodic) if i not in findings]
         rows = [d for d in left if d < len(self.earliest)]  # windows of joined queries have no rows there
         self.earliest, self.started = self.earliest[rows], self.started[rows]
-        self.empty, self.floor = self.empty[left], self.floor[left]
-        if not self.empty.any():
-            self.earliest, self.started = self.earliest[:0], self.started[:0]
         self.periodic = [self.periodic[d] for d in left]
         self.specs, self.bounds = self.specs[left], [self.bounds[d] for d in left]
+        self.empty, self.floor = self._with_empty_windows(), self.floor[left]
+        if not len(self.empty):
+            self.earliest, self.started = self.earliest[:0], self.started[:0]
         self.sessions = [(i, gap) for i, gap in self.sessions if i not in findings]
         self._find_edges()
         self.emitted.close(np.isin(self.emitted.table[:, FINDING], list(findings)))
@@ -120,7 +124,6 @@ class Sliced:
         self.specs, self.periodic = np.concatenate([self.specs, specs]), [*self.periodic, *fresh]
         self.bounds += [b for i in fresh if isinstance(b := self.plan.findings[i].bound, Periodic)]
         self.floor = np.concatenate([self.floor, self._floor(specs)])
-        self.empty = np.concatenate([self.empty, np.zeros(len(specs), np.bool_)])
         self._find_edges()
         s = self.slices
         s.rows[:, SLICE_END] = np.minimum(s.rows[:, SLICE_END], edges.next_edge(self.edges, since))
@@ -154,7 +157,7 @@ class Sliced:
         """Which keys differ from one that never came: the others can be forgotten, and nobody would know."""
         directory = self.slices.directory
         needed = directory[:, HI] > directory[:, LO]
-        if self.empty.any():
+        if len(self.empty):
             needed |= self.latest != LONG_AGO  # empty windows go on for ever
         needed[self.emitted.table[:, KEY]] = True
         needed[self.revisions.table[:, revisions.KEY]] = True
@@ -257,7 +260,7 @@ class Sliced:
         joined = len(self.slices) if self.sessions or self.retired else 0  # at most; without sessions, none are
         program = general.settle(self.slices, cut, self.gap, self.watermark, self.lateness, self.epoch, joined)
         self._run(program, events)
-        if self.empty.any():
+        if len(self.empty):
             self._note_times(cut, events, refusals)
         return cut
 
@@ -315,7 +318,7 @@ class Sliced:
         others = sum(int(of[i]) for i, _ in self.sessions) * events
         others += self.plan.most_asked * len(self.emitted) if self.sessions else 0
         most = rises * (events * self.plan.rates.total + others)
-        if most <= limit.most and not self.empty.any():
+        if most <= limit.most and not len(self.empty):
             return most
         rates = Rates(self.specs, of)
         most = rises * (rates.most(events, self.keys, self._span(coming, rates)) + others)
@@ -328,7 +331,7 @@ class Sliced:
         """The span of time in which windows may come out, by specification; infinite if unknown."""
         if self.watermark != LONG_AGO:
             start = np.full(len(self.specs), float(self.watermark - self.lateness))
-        elif self.empty.any():
+        elif len(self.empty):
             first = np.minimum(self.earliest.min(axis=1, initial=NEVER), coming.least)
             start = first.astype(np.float64) - rates.size
         else:
@@ -348,7 +351,7 @@ class Sliced:
         counts = np.zeros(len(self.specs), np.int64)
         times, starts = self._times_by_key(late)
         due.count_altered()(self.specs, after, upto, times, starts, counts)
-        for d in np.flatnonzero(self.empty):  # those before the window that was the key's first
+        for d in self.empty:  # those before the window that was the key's first
             o, p, step, ends = (int(self.specs[d, column]) for column in (ORIGIN, PERIOD, STEP, ENDS))
             had = np.where(known_from[d] == NEVER, 0, known_from[d])
             first = o + ((had - step * ends - o) // p + 1) * p
@@ -394,7 +397,7 @@ class Sliced:
     def _due(self, before: int, upto: int, passed: Array) -> Rows:
         """Windows with fixed edges that are complete now and were not at the last watermark."""
         chosen, after, until = self._due_between(before, upto, passed)
-        for d in np.flatnonzero(self.empty):
+        for d in self.empty:
             self.started[d] = self.earliest[d] <= upto
         if self.limit is not None:
             self.limit.check(self.plan, self.periodic, self._count_due(chosen, after, until))
@@ -403,11 +406,11 @@ class Sliced:
 
     def _due_between(self, before: int, upto: int, passed: Array = NO_WATERMARKS) -> tuple[Array, Array, Array]:
         """Specifications with windows to come out, and the range of their ends."""
-        chosen = np.arange(len(self.specs)) if self.empty.any() else due.with_ends(self.specs, before, upto)
-        shape = (len(chosen), len(self.latest) if self.empty.any() else 1)
+        chosen = np.arange(len(self.specs)) if len(self.empty) else due.with_ends(self.specs, before, upto)
+        shape = (len(chosen), len(self.latest) if len(self.empty) else 1)
         after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
         np.maximum(after, self.floor[chosen, np.newaxis], out=after)
-        for d in np.flatnonzero(self.empty):  # empty windows come once the first event is final
+        for d in self.empty:  # empty windows come once the first event is final
             final, fresh = self.earliest[d] <= upto, np.flatnonzero(~self.started[d])
             closed = LONG_AGO if before == LONG_AGO else before - self.lateness
             after[d, fresh] = closed_by(self.earliest[d, fresh], closed, passed, self.lateness)
@@ -426,7 +429,7 @@ class Sliced:
             some & (size > 0), np.minimum(np.where(some, late_upto, 0) + size, before), np.where(some, before, LONG_AGO)
         )
         empty = self.empty
-        if empty.any():  # a key's first event is earlier now: so are its first empty windows
+        if len(empty):  # a key's first event is earlier now: so are its first empty windows
             after[empty] = np.where(some, before - self.lateness, after[empty])
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
         if self.limit is not None:
@@ -435,10 +438,10 @@ class Sliced:
         # An empty window was there if it starts no earlier than the first one that held an event.
         known = found[:, due.KNOWN] == 1
         altered = found[:, due.ALTERED] == 1
-        if empty.any():
+        if len(empty):
             spec, key = found[:, due.WINDOW], found[:, due.OWNER]
             there = np.zeros(len(found), np.bool_)
-            for d in np.flatnonzero(empty):
+            for d in empty:
                 mine = spec == d
                 o, p = int(self.specs[d, ORIGIN]), int(self.specs[d, PERIOD])
                 if p > 0:
@@ -446,7 +449,7 @@ class Sliced:
                     held = had != NEVER
                     first = o + ((np.where(held, had, 0) - int(size[d, 0]) - o) // p + 1) * p
                     there[mine] = held & (found[mine, due.LOW] >= first)
-            altered |= (spec_empty := empty[spec]) & ~there
+            altered |= (spec_empty := np.isin(spec, empty)) & ~there
             known |= spec_empty & there
         chosen = np.flatnonzero(altered)
         found, known = found[chosen], known[chosen]
@@ -534,7 +537,7 @@ class Sliced:
         watermark = max(watermark, self.watermark)
         n = 0
         if len(self.specs):
-            shape = (len(self.specs), len(self.latest) if self.empty.any() else 1)
+            shape = (len(self.specs), len(self.latest) if len(self.empty) else 1)
             after = np.maximum(np.full(shape, watermark, np.int64), self.floor[:, np.newaxis])
             every, upto = np.arange(len(self.specs)), np.full(shape, NEVER, np.int64)
             n = int(self._count_due(every, after, upto).sum())

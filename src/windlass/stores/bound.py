@@ -42,7 +42,8 @@ class Bound(Layout, Exclusive):
     _as_it_is: np.dtype[Any] | None = None  # the dtype of NumPy values that kernels take without conversion
     _is_plain: bool = False  # the result column is the answer
     _watches: bool = False  # sums may leave 64 bits later; until then partials have one field
-    _size: int = 0  # the greatest |x|, or another bound on sums: see `_watch`
+    _always_fits: ClassVar[int] = LIMIT // MOST - 1  # values up to this: their sum over any window is below 2^63
+    _size: int = 0  # the greatest |x|, once one was above that; a window's Σ|x| is at most this times its length
     _journal: Journal | None = None  # of the current change, if it consists of interpreted steps
     _kept: dict[str, Any] | None = None  # the attributes before a kernel wrote, if that may be undone
     _has_written: bool = False  # whether compiled code has begun to write to the arrays in this call
@@ -130,13 +131,16 @@ class Bound(Layout, Exclusive):
 
     # ------------------------------------------------------------------ overflow
 
-    def _watch(self, size: int, events: int, most: int | None = None) -> None:
+    def _watch(self, size: int, events: int, window: int | None = None) -> None:
         """Widen the sums before a batch of `events` values with |x| <= `size`, if they could overflow 64 bits.
 
-        The window holds at most `most` events at a time.
+        From this batch on, no more than `window` events stay in the window.
         """
-        self._size = max(self._size, size)  # the greatest |x|: a window's Σ|x| is at most this times its length
-        if self._size * (most or len(self) + events) >= LIMIT:
+        if size <= self._always_fits and not self._size:
+            return
+        self._size = max(self._size, size)
+        most = len(self) + events if window is None else max(window, len(self))
+        if self._size * most >= LIMIT:
             self._widen()
 
     def _widen(self) -> None:
@@ -260,14 +264,16 @@ class Bound(Layout, Exclusive):
         columns = tuple(_one(item, t, as_object=not m.is_compiled) for item, t in zip(items, m.inputs, strict=True))
         return columns, np.array([not missing]), 1
 
-    def _read(self, values: Any, most: int | None = None) -> tuple[Events, bool]:
-        """The events, and whether they came as Arrow. The window holds at most `most` of them."""
+    def _read(self, values: Any, window: int | None = None) -> tuple[Events, bool]:
+        """The events, and whether they came as Arrow. No more than `window` of them stay in the window."""
         if type(values) is np.ndarray and values.dtype is self._as_it_is and values.ndim == 1:
             values = values if values.flags.c_contiguous else np.ascontiguousarray(values)
+            n = len(values)
             if self._watches:
-                n = len(values)
-                self._watch(greatest_signed()(values) + 1 if n != 1 else abs(values.item(0)), n, most)
-            return ((values,), _NO_NULLS, len(values)), False
+                size = greatest_signed()(values) + 1 if n != 1 else abs(values.item(0))
+                if size > self._always_fits or self._size:  # otherwise `_watch` would return at once
+                    self._watch(size, n, window)
+            return ((values,), _NO_NULLS, n), False
         types = self._monoid.inputs if self._monoid is not None else None
         read = read_columns(self.aggregate, values, types)
         if self._monoid is None:
@@ -277,7 +283,7 @@ class Bound(Layout, Exclusive):
         if any(c.valid is not None for c in read.columns):
             self._refuse_nulls_unless_nullable(m)
         if self._watches:
-            self._watch(greatest(read.columns[0].values), read.length, most)
+            self._watch(greatest(read.columns[0].values), read.length, window)
         return evaluation.events_of(m, read.columns, read.length), read.arrow
 
     def _answers(self, n: int) -> Answers:

@@ -154,7 +154,7 @@ class Store(Bound):
             if window is not None:
                 size = count_of(window, "window")
                 self._check_window(size)
-                events, arrow = self._read(values, max(size, len(self)))
+                events, arrow = self._read(values, size)
                 self._trim(size, events)
                 self._reserve_exactly(min(size, len(self) + events[2]))
                 answers = self._answers(events[2])

@@ -57,6 +57,7 @@ class Memory(Bound):
     _scratch: list[Any]  # of streams
     _is_settled: bool = True  # False: nodes that an eviction marked still wait for repair
 
+    _always_fits = -1  # one partial may hold any number of events: those of one time
     _partials = ("_ring", "_running", "_aggregates")
 
     def __len__(self) -> int:
@@ -85,7 +86,7 @@ class Memory(Bound):
         arrays = (*self._ring, *self._aggregates, self._nodes, self._free, self._head)
         return sum(array.nbytes for array in arrays)
 
-    def _watch(self, size: int, events: int, most: int | None = None) -> None:
+    def _watch(self, size: int, events: int, window: int | None = None) -> None:
         """Events at one time are combined, so `_size` bounds Σ|x| of all events since the window was last empty."""
         self._size = size * events + (self._size if self._head.item(SIZE) else 0)
         if self._size >= LIMIT:

@@ -172,13 +172,13 @@ class BTree(Memory):
                 if len(ts):
                     self._insert(ts, events, _AS_THEY_ARE)
             return
-        try:
+        try:  # no context manager: it would cost more than a small batch
             events, _ = self._read(values)
             _check_lengths(ts, events)
         except BaseException as error:
             self.undone(error)
             raise
-        try:  # no context manager: it would cost more than a small batch
+        try:
             if len(ts):
                 self._insert(ts, events, _AS_THEY_ARE)
         except BaseException as error:
