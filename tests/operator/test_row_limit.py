@@ -85,6 +85,7 @@ def run(op: Operator, steps: list[Step], added: list[Asked]) -> None:
         if op.watermark is not None or not op._in_order:
             exactly(op, lambda o: o.peek(), lambda _, results: len(results))
         mark = () if op._in_order or op._watermarks is not None else (step.watermark,)
+        exactly(copy.copy(op), lambda o: o.finish(), lambda _, results: len(results))
         exactly(op, lambda o, mark=mark: o.advance(*mark), lambda _, results: len(results))
         if i == 1:
             for asked in added:
@@ -171,6 +172,25 @@ def test_watermarks_of_the_stream_complete_no_more_than_that() -> None:
     assert op.counters["events"] == 0 and op.watermark is None
     op.process({"ts": [0, 5]})
     assert len(op.advance()) == 5
+
+
+def test_the_end_completes_what_the_watermark_of_the_stream_does_first() -> None:
+    query = Query("q", Tumbling(1), agg.count(), emit_empty=True)
+    op = Operator(query, time="ts", key="k", watermarks=Watermarks(0, 1))
+    op.process({"ts": [0] * 30, "k": list(range(30))})
+    op.process({"ts": [10**4], "k": [0]})  # the watermark completes empty windows of all keys, the end those of one
+    for call in (Operator.finish, Operator.advance):
+        with pytest.raises(TooManyRows, match="call would make 300,000 rows"):
+            call(limited(op, 10**5))
+    assert len(limited(op, 300_001).finish()) == 300_001
+
+
+def test_rows_of_all_watermarks_of_a_batch_count() -> None:
+    times = np.repeat(np.arange(1, 400) * 10**3, 2)
+    times[1::2] -= 5  # late, so that the watermark rises before each of them
+    op = Operator(Query("q", Sliding(10**9, 1), agg.count()), time="ts", watermarks=Watermarks(0, 1), max_rows=2500)
+    with pytest.raises(TooManyRows, match="make 1,000 rows, on top of 2,000 that wait for advance"):
+        op.process({"ts": times})
 
 
 def test_cumulating_windows_of_many_keys() -> None:

@@ -145,7 +145,7 @@ class Operator(Exclusive):
             if is_in_doubt:
                 undo.keep_engines()
             cuts = self._cuts(events)
-            limit = self._limit(undo, self._finding_in(events, cuts))
+            limit = self._limit(undo, *self._finding_in(events, cuts))
             undo.stage = TAKING
             self._counters["events"] += len(events)
             self._counters["batches"] += 1
@@ -309,15 +309,15 @@ class Operator(Exclusive):
         delay, every = self._watermarks.bind(_unit_of(events))
         return segments(events.ts, self._greatest, self._watermark, delay, every)
 
-    def _finding_in(self, events: Events, cuts: Cuts | None) -> Coming | None:
-        """Describe the work of a coming batch, for the row limit."""
+    def _finding_in(self, events: Events, cuts: Cuts | None) -> tuple[Coming, ...]:
+        """Describe the work of a coming batch, for the row limit. Empty if the batch completes no window."""
         least, greatest = events.extent[0], max(self._greatest, events.extent[1])
         if self._in_order:
-            return Coming(max(self._watermark, greatest), events=len(events), least=least, greatest=greatest)
+            return (Coming(max(self._watermark, greatest), events=len(events), least=least, greatest=greatest),)
         if cuts is None or not cuts[0]:
-            return None
+            return ()
         marks = [mark for _, mark in cuts[0]]
-        return Coming(marks[-1], events=len(events), least=least, greatest=greatest, times=len(marks))
+        return (Coming(marks[-1], events=len(events), least=least, greatest=greatest, times=len(marks)),)
 
     def _check_lengths(self, unit: str | None) -> None:
         """Refuse plain integers as lengths if the stream's times are timestamps."""
@@ -546,11 +546,13 @@ class Operator(Exclusive):
             if self._finished and not any(branch.due for branch in self._branches):
                 raise InvalidArgument("the stream was finished already")
             undo.remember(gives_answers=True)
-            coming = Coming(NEVER, over=True, partial=partial, greatest=self._greatest)
-            limit = None if self._finished else self._limit(undo, coming)
+            coming = [Coming(NEVER, over=True, partial=partial, greatest=self._greatest)]
+            if self._reached != LONG_AGO:  # windows due at the current watermark come before the end
+                coming.insert(0, Coming(self._reached, greatest=self._greatest))
+            limit = None if self._finished else self._limit(undo, *coming)
             undo.stage = TAKING
             if not self._finished:
-                if self._reached != LONG_AGO:  # windows due at the current watermark come before the end
+                if self._reached != LONG_AGO:
                     self._advance(self._reached)
                 for branch in self._branches:
                     branch.advance(NEVER, over=True, partial=partial)
@@ -558,15 +560,15 @@ class Operator(Exclusive):
             self._finished = True
             return self._give_results(undo)
 
-    def _limit(self, undo: Undo | None, coming: Coming | None, *, most: int | None = None) -> RowLimit | None:
+    def _limit(self, undo: Undo | None, *coming: Coming, most: int | None = None) -> RowLimit | None:
         """Prepare a call that may return too many rows: let engines count rows, and copy them for the undo.
 
-        Return None if the upper bound is below the limit, the usual case.
+        `coming` is the work of the call, in parts. Return None if the upper bound is below the limit, the usual case.
         """
-        if coming is None:
+        if not coming:
             return None
         limit = RowLimit(self._max_rows if most is None else most, self._running)
-        if limit.is_far(coming):
+        if limit.is_far(*coming):
             return None
         if undo is not None:
             undo.keep_engines()

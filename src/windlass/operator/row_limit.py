@@ -12,7 +12,6 @@ allocate them, because by then all slices are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -55,22 +54,25 @@ class Coming(NamedTuple):
 
 
 class RowLimit:
-    """The limit of one call. Rows that earlier calls found and that still `wait` count as well."""
+    """The limit of one call. Rows that were found before and that still wait for `advance` count as well."""
 
     def __init__(self, most: int, branches: Sequence[Branch]) -> None:
         self.most, self.branches = most, branches
 
-    @cached_property
+    @property
     def waiting(self) -> int:
+        """Number of rows that wait, those that the call has found so far included."""
         return sum(int((found(branch) * branch.plan.asked).sum()) for branch in self.branches)
 
-    def is_far(self, coming: Coming) -> bool:
+    @property
+    def most_waiting(self) -> int:
+        """Upper bound on `waiting`, from counters."""
+        return sum((branch.found + branch.running.found) * branch.plan.most_asked for branch in self.branches)
+
+    def is_far(self, *coming: Coming) -> bool:
         """Whether upper bounds alone show that a call stays within the limit. Raise if it certainly exceeds it."""
-        total = 0.0
-        for branch in self.branches:
-            engine = branch.running
-            total += engine.most_rows(coming, self) + (branch.found + engine.found) * branch.plan.most_asked
-        return total <= self.most
+        found = sum(branch.running.most_rows(work, self) for work in coming for branch in self.branches)
+        return found + self.most_waiting <= self.most
 
     def check(self, plan: Plan, findings: Sequence[int], counts: Array, spare: int = 0) -> int:
         """Refuse if `counts` windows of the findings exceed the limit by more than `spare`. Return their number of
@@ -80,9 +82,9 @@ class RowLimit:
         total: int = sum(wanted)
         if not wanted:
             self.check_rows(self.branches)
-        elif total + self.waiting > self.most + spare:
+        elif total + self.most_waiting > self.most + spare and total + (waiting := self.waiting) > self.most + spare:
             worst = int(np.argmax(wanted))
-            self._refuse(plan, findings[worst], int(counts[worst]), total, self.waiting)
+            self._refuse(plan, findings[worst], int(counts[worst]), total, waiting)
         return total
 
     def check_rows(self, branches: Sequence[Branch]) -> None:
