@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,20 @@ def test_windows_over_sparse_streams(rare: float, subtracts: bool | None) -> Non
     w.check_invariants()
     want = [(name, *found) for name, window in asked.items() for found in model.windows(*window, 0)]
     assert sorted(got) == sorted(want)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("aggregate", [agg.sum(), agg.max()], ids=["sum", "max"])
+@pytest.mark.parametrize("size, slide", [(1, 1), (7, 3), (6, 2), (50, 5)])
+def test_a_copy_goes_on_with_its_windows(again: Any, aggregate: Any, size: int, slide: int) -> None:
+    """A ring in a copy has as much room, and the tags of its pairs stay beside their partials."""
+    w = Wheel(aggregate, 0, tick=1, unit="s", dtype="int64")
+    w.window(size, slide)
+    w.insert_many(np.arange(400) * 7 % 31, np.arange(400))
+    for t in (3, 23, 60):
+        w.advance_to(t)
+        copied = again(w)
+        rings = [(len(k[0]._ring[0]), len(k[1])) for window in copied._windows for k in window.keys]
+        assert rings == [(window.pairs, window.pairs) for window in copied._windows for _ in window.keys]
+    wanted = [w.advance_to(t).table.to_pylist() for t in (61, 62, 75, 200, 410)]
+    assert [copied.advance_to(t).table.to_pylist() for t in (61, 62, 75, 200, 410)] == wanted

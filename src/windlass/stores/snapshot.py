@@ -114,7 +114,7 @@ def _fill(store: Bound, head: dict[str, Any], body: bytes) -> None:
     store._header = header
     if len(store) < 0 or any(len(c) != store.live_slots() for c in columns):
         raise CorruptSnapshot("the snapshot's sizes contradict each other")
-    store.lay_out(columns, links, store.live_slots())
+    store.lay_out(columns, links, max(store.live_slots(), store._reserved))
     for slots, saved in zip(store._running, running, strict=True):
         slots[: len(saved)] = saved
     if store._watches:  # `_size` is not in the snapshot; partials bound it as values do

@@ -204,13 +204,18 @@ class Window:
         """All keys are followed to a tick; one that is new begins there."""
         self.position = position
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a copy. A store's copy begins at its ring's begin, so its tags do, too."""
+        keys = [(store, np.roll(tags, -int(store._header[0])), *rest) for store, tags, *rest in self.keys]
+        return self.__dict__ | {"keys": keys}
+
     def _key(self, m: Monoid, key: int) -> tuple[Any, Array, Array, Any]:
         while len(self.keys) <= key:
             self.keys.append(self._new_key(m, self.position, self.covered))
         return self.keys[key]
 
     def _new_key(self, m: Monoid, position: int, covered: int) -> tuple[Any, Array, Array, Any]:
-        store = self.kind(self.aggregate)
+        store = self.kind(self.aggregate, capacity=self.pairs)  # copies keep it: the kernel does not enlarge a ring
         store._install(m, self.pairs)
         book = np.zeros(BOOK, np.int64)
         book[[RANGE, SLIDE, PHASE]] = self.length, self.step, self.phase
