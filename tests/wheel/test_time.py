@@ -208,6 +208,18 @@ def test_bad_input_is_refused_before_anything_changes() -> None:
     assert w.landmark() == 1
 
 
+def test_plain_integers_are_no_lengths_over_timestamps() -> None:
+    with pytest.raises(WrongType, match="the tick of the wheel is the plain integer 60, but times are timestamps"):
+        Wheel(agg.sum(), "2024-05-01", tick=60)
+    with pytest.raises(WrongType, match="a level is the plain integer"):
+        Wheel(agg.sum(), "2024-05-01", levels=["1s", 60])
+    w = Wheel(agg.sum(), "2024-05-01", tick="1s", dtype="int64")
+    for call in (lambda: w.window(60, "1s"), lambda: w.window("1m", 1), lambda: w.session(30)):
+        with pytest.raises(WrongType, match="plain integer"):
+            call()
+    assert w.explain_windows() == "no periodic windows"
+
+
 @given(st.lists(st.integers(0, 10**12), max_size=30), st.lists(st.integers(1, 10**12), max_size=10))
 def test_the_timing_wheel_hands_out_entries_in_time(ticks: list[int], advances: list[int]) -> None:
     overflow = Overflow(agg.count().monoid([], nullable=False))

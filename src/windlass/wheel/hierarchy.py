@@ -94,7 +94,8 @@ def levels_of(
 def _default(clock: Clock) -> list[Duration]:
     """The tick, and those of the paper's slots that are multiples of it."""
     scale = durations.UNITS["s"] // durations.UNITS[clock.unit]
-    return [clock.tick, *(s * scale for s in _NAMES if s * scale > clock.tick and s * scale % clock.tick == 0)]
+    sizes = [clock.tick, *(s * scale for s in _NAMES if s * scale > clock.tick and s * scale % clock.tick == 0)]
+    return list(sizes) if clock.plain else [durations.format(size, clock.unit) for size in sizes]
 
 
 def _name(level: Level, clock: Clock) -> str:

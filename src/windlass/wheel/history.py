@@ -274,7 +274,8 @@ class History(Exclusive):
         start = int(slot.min()) if len(slot) else 0
         upto = max(start, (self._watermark or 0) // kept.tick)
         begin: Any = start * kept.tick if plain else np.datetime64(start * kept.tick, "us")
-        wheel = Wheel(a, begin, tick=kept.tick, keys=bool(self.key), unit="us")
+        tick: Any = kept.tick if plain else np.timedelta64(kept.tick, "us")
+        wheel = Wheel(a, begin, tick=tick, keys=bool(self.key), unit="us")
         wheel._bind(kept.values(a))
         (cells,) = fitting(wheel, [self._cells(wheel, table)])
         cells = cells.where(cells.slots < upto)

@@ -86,6 +86,8 @@ class Clock:
 
     def length(self, what: str, duration: Duration) -> int:
         """A duration in ticks."""
+        if not self.plain:
+            durations.refuse_plain(what.removesuffix(" of"), duration)
         found = durations.parse(duration, unit=self.unit)
         if found % self.tick:
             tick = durations.format(self.tick, self.unit)

@@ -21,7 +21,7 @@ import numpy as np
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.input import types_of
 from windlass.aggregates.values import scalar
-from windlass.durations import INT64_MIN, Duration
+from windlass.durations import INT64_MIN, Duration, refuse_plain
 from windlass.errors import InvalidArgument, UnsupportedAggregate
 from windlass.exclusive import exclusive, reading
 from windlass.wheel.due import Due
@@ -92,7 +92,10 @@ class Wheel(Engine):
         _check_aggregate(aggregate, prefix, invertible)
         write_ahead = number("write_ahead", write_ahead)
         self.aggregate = aggregate
-        self.clock = Clock(tick, unit, plain=isinstance(start, int | np.integer))
+        plain = isinstance(start, int | np.integer)
+        if not plain:
+            refuse_plain("the tick of the wheel", tick)
+        self.clock = Clock(tick, unit, plain)
         self.levels = levels_of(levels, self.clock, retention, prefix, compressed)
         if any(level.prefix for level in self.levels):
             _check_aggregate(aggregate, True, invertible)
