@@ -227,6 +227,22 @@ def test_an_added_query_is_held_to_it_as_well() -> None:
     assert len(op.finish()) == 2
 
 
+@pytest.mark.parametrize("aggregate", [agg.count(), agg.collect_list("x")], ids=["slices", "tuples"])
+@pytest.mark.parametrize("order", ["out-of-order", "in-order"])
+@pytest.mark.parametrize(
+    "window",
+    [Tumbling(9, measure="x"), Sliding(9, 3), Cumulate(3, 9), Cumulate(3, 9, measure="x"), Band(0, 9)],
+    ids=repr,
+)
+def test_windows_that_may_have_begun_before_their_query_do_not_count(window: Any, order: Any, aggregate: Any) -> None:
+    op = Operator(Query("all", Tumbling(100), agg.count()), time="ts", order=order, max_rows=1)
+    op.process({"ts": [0], "x": [0]})
+    op.add(Query("added", window, aggregate))
+    op.process({"ts": [1], "x": [28]})
+    assert op.peek().to_arrow()["query"].to_pylist() == ["all"]
+    assert op.finish(partial=True).to_arrow()["query"].to_pylist() == ["all"]
+
+
 def test_late_events_alter_no_more_than_that() -> None:
     op = Operator(Query("q", Tumbling(1), agg.count(), emit_empty=True), time="ts", allowed_lateness=10**15)
     op.process({"ts": [10**14]})

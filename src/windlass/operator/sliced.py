@@ -33,7 +33,7 @@ from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
 from windlass.operator.replay import holds
 from windlass.operator.revisions import Revisions
-from windlass.operator.row_limit import Coming, RowLimit
+from windlass.operator.row_limit import Coming, RowLimit, fragments
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import NO_WATERMARKS, closed_by
 from windlass.slicing import due, edges, general, instructions, retention, sessions
@@ -142,7 +142,7 @@ class Sliced:
     def _floor(self, specs: Array) -> Array:
         """By specification: windows that end by then are not asked for, because they begin before the query was added.
         Where one start has several ends, an end does not tell; those are left out when they come."""
-        plain = (specs[:, PERIOD] > 0) & (specs[:, ENDS] == 1)
+        plain = specs[:, ENDS] == 1
         since = np.array([self.plan.findings[i].since for i in specs[:, SPEC_FINDING]], np.int64)
         return np.where(plain & (since != LONG_AGO), since + specs[:, STEP], LONG_AGO)
 
@@ -400,7 +400,8 @@ class Sliced:
         for d in self.empty:
             self.started[d] = self.earliest[d] <= upto
         if self.limit is not None:
-            self.limit.check(self.plan, self.periodic, self._count_due(chosen, after, until))
+            counts = self._count_due(chosen, after, until)
+            self.limit.check(self.plan, self.periodic, counts, fragments(self.plan, self.specs, self.keys))
         found = self._enumerate(chosen, after, until, np.empty((0, 7), np.int64))
         return self._rows(found, np.zeros(len(found), np.int64), upto)
 
@@ -433,7 +434,8 @@ class Sliced:
             after[empty] = np.where(some, before - self.lateness, after[empty])
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
         if self.limit is not None:
-            self.limit.check(self.plan, self.periodic, self._count_altered(cut, after, upto, known_from))
+            counts = self._count_altered(cut, after, upto, known_from)
+            self.limit.check(self.plan, self.periodic, counts, fragments(self.plan, self.specs, self.keys))
         found = self._enumerate(np.arange(len(self.specs)), after, upto, cut)
         # An empty window was there if it starts no earlier than the first one that held an event.
         known = found[:, due.KNOWN] == 1
