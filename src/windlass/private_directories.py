@@ -26,8 +26,10 @@ from windlass.errors import UntrustedDirectory
 
 __all__ = [
     "create_file",
+    "create_like",
     "create_private",
     "own",
+    "remove_at_exit",
     "temporary_directory",
     "trusted",
     "user_cache",
@@ -85,13 +87,18 @@ def trusted(directory: Path, role: str) -> Path | None:
     return None
 
 
-def user_cache() -> Path:
-    """Return this user's own cache directory: one that the next process finds, or else a directory of this process."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    found = trusted(Path(base) / "windlass" if base else Path("~/.cache/windlass"), "the cache directory")
-    if found is None and os.name == "posix":
-        found = trusted(Path(tempfile.gettempdir(), f"windlass-{os.geteuid()}"), "the cache directory")
-    return found or temporary_directory()
+def user_cache(name: str = "") -> Path:
+    """Return a directory in this user's cache: one that the next process finds, or else one of this process."""
+    places = [Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "windlass")]
+    if os.name == "posix":
+        places.append(Path(tempfile.gettempdir(), f"windlass-{os.geteuid()}"))
+    for place in places:
+        found = trusted(place / name, "the cache directory")
+        if found is not None and os.access(found, os.W_OK | os.X_OK):
+            return found
+    last = temporary_directory() / name
+    create_private(last)
+    return last
 
 
 @cache
@@ -134,7 +141,13 @@ def own(path: Path) -> None:
         raise PermissionError(f"{path} is not a directory of this user alone")
 
 
+def create_like(path: Path) -> None:
+    """Create a directory that who may enter its parent may enter, and only its owner may change."""
+    create_private(path.parent)
+    path.mkdir(mode=0o700 | path.parent.stat().st_mode & 0o055, exist_ok=True)
+
+
 def create_file(path: Path) -> None:
     """Create an empty file, or empty it. Who may list its directory may read it, and only its owner may write."""
-    readable = path.parent.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o600 | readable))
+    readable = path.parent.stat().st_mode & 0o044
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 | readable))

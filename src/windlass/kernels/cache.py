@@ -85,8 +85,7 @@ def _places() -> tuple[Path, ...]:
         chosen = _beside_source()
     if chosen is not None and os.access(chosen, os.W_OK):
         return (chosen,)
-    private = user_cache() / "kernels"
-    create_private(private)
+    private = user_cache("kernels")
     return (private,) if chosen is None else (chosen, private)
 
 
