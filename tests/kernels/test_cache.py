@@ -240,9 +240,9 @@ def test_nothing_is_loaded_through_a_link_to_such_a_directory(run, tmp_path, pla
 def test_nothing_is_loaded_from_such_a_directory_beside_the_source(run, tmp_path, real):
     """A checkout that others can write to has no safe kernels; that its source is not safe either is another matter."""
     source = tmp_path / "source"
-    subprocess.run(["cp", "-r", SOURCE, source], check=True)
+    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
     beside = source / "windlass" / "kernels" / "__pycache__"
-    beside.mkdir(exist_ok=True)
+    beside.mkdir()
     plant(beside, real)
     beside.chmod(0o777)
     _, warned = run(PYTHONPATH=str(source))
@@ -259,9 +259,19 @@ def test_a_directory_that_may_only_be_read_is_used_and_the_rest_goes_to_the_user
     image.chmod(0o555)
     program = PROGRAM
     if os.geteuid() == 0:  # who may write everywhere
-        program = "import os\nos.access = lambda path, mode: False\n" + PROGRAM
+        program = "import os\nos.access = lambda path, mode: not str(path).endswith('image')\n" + PROGRAM
     for expected in ("1", "0"):
         (_, compilations), warned = run(program, WINDLASS_CACHE_DIR=str(image))
         assert compilations == expected and not warned
     assert [file.name for file in (home / ".cache/windlass/kernels").iterdir()] == [lacking.name]
     image.chmod(0o755)
+
+
+def test_the_directory_beside_the_source_can_be_read_by_those_who_read_the_source(tmp_path, real):
+    """It has Python's compiled modules, too: as root leaves it, others use it."""
+    source = tmp_path / "source"
+    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    running(PROGRAM, tmp_path, tmp_path, PYTHONPATH=str(source), PYTHONDONTWRITEBYTECODE="1")
+    beside = source / "windlass" / "kernels" / "__pycache__"
+    assert beside.stat().st_mode & 0o777 == 0o755
+    assert {file.stat().st_mode & 0o777 for file in beside.glob("*.kernel")} == {0o644}

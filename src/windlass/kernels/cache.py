@@ -30,7 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from windlass.private_directories import create_file, create_private, trusted, user_cache
+from windlass.private_directories import create_file, create_like, trusted, user_cache
 
 __all__ = ["KernelCache"]
 
@@ -92,7 +92,7 @@ def _places() -> tuple[Path, ...]:
 def _beside_source() -> Path | None:
     path = Path(__file__).with_name("__pycache__")
     with suppress(OSError):  # in a zip file, or in a directory of the system
-        create_private(path)
+        create_like(path)  # Python's own files lie there, too
     return trusted(path, "the directory") if path.is_dir() else None
 
 
