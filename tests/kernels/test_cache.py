@@ -35,7 +35,7 @@ print(sum(kernel.compilations for kernel in evaluation._kernels.values()))
 def running(program, home, directory, umask=0o022, **environment):
     """Run a program with a home and directories of its own; gives its output and its warnings."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("XDG_CACHE_HOME", VARIABLE, "NUMBA_CACHE_DIR")}
-    given = inherited | {"HOME": str(home), "PYTHONPATH": str(SOURCE)} | environment
+    given = inherited | {"HOME": str(home), "TMPDIR": str(directory), "PYTHONPATH": str(SOURCE)} | environment
     command = [sys.executable, "-W", "error::windlass.errors.InterpretedAggregate", "-c", program]
     done = subprocess.run(command, env=given, cwd=directory, capture_output=True, text=True, umask=umask, check=False)
     assert done.returncode == 0, done.stderr
