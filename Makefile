@@ -9,10 +9,12 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 VENV := .venv
 BIN := $(VENV)/bin
 DEV := $(VENV)/.stamp-dev
+TOOLS := $(VENV)/tools
+COMPILE = $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock" $(ARGS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test sweep faults bounds check demo examples bench clean
+.PHONY: help setup test sweep faults bounds check demo examples bench lock audit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -48,15 +50,32 @@ examples: setup ## the examples without Spark
 bench: setup ## run the benchmarks and draw their plots
 	$(BIN)/python -m benchmarks.run
 
+lock: $(TOOLS)/.stamp ## resolve the dependencies into locks/ anew; ARGS=--upgrade takes the newest versions
+	printf 'hatchling>=1.27\neditables\nsetuptools\n' | $(COMPILE) --output-file locks/build.lock -
+	$(COMPILE) --extra dev --output-file locks/dev.lock pyproject.toml
+	printf 'pip-audit\nuv\n' | $(COMPILE) --output-file locks/tools.lock -
+
+audit: $(TOOLS)/.stamp ## look the locked versions up among known vulnerabilities
+	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+		-r locks/build.lock -r locks/dev.lock 2>$(TOOLS)/audit.log \
+		|| { echo "the audit did not pass: $$(tail -n 1 $(TOOLS)/audit.log)" >&2; exit 1; }
+
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) .bounds_cache build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A stamp is removed before an installation and written after it, so a failed one is tried again.
-$(DEV): pyproject.toml constraints.txt
+$(DEV): pyproject.toml locks/build.lock locks/dev.lock
 	@rm -f $@
 	@command -v $(PYTHON) >/dev/null || { echo "windlass needs Python 3.11 or newer, but '$(PYTHON)' was not found: make setup PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("windlass needs Python 3.11 or newer, but $(PYTHON) is %d.%d: make setup PYTHON=/path/to/python" % (v[0], v[1]))'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --require-hashes -r locks/build.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation -r locks/dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(TOOLS)/.stamp: locks/tools.lock | $(DEV)
+	$(BIN)/python -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --require-hashes -r locks/tools.lock
 	@touch $@

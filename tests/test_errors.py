@@ -35,7 +35,7 @@ PLAIN = [error for error in [errors.WindlassError, *BUILTINS] if error is not er
 
 def test_the_table_above_is_complete():
     public = {getattr(errors, name) for name in errors.__all__}
-    assert public == {*BUILTINS, errors.WindlassError, errors.InterpretedAggregate}
+    assert public == {*BUILTINS, errors.WindlassError, errors.InterpretedAggregate, errors.UntrustedDirectory}
     defined = {c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__}
     assert defined == public
 

@@ -22,6 +22,7 @@ __all__ = [
     "Unanswerable",
     "UnknownColumn",
     "UnsupportedAggregate",
+    "UntrustedDirectory",
     "WindlassError",
     "WrongType",
 ]
@@ -108,3 +109,7 @@ class MissingExtra(WindlassError, ImportError):
 
 class InterpretedAggregate(UserWarning):
     """An aggregate's functions do not compile, so they run interpreted: correct, but slower."""
+
+
+class UntrustedDirectory(UserWarning):
+    """A directory that code would be loaded from is not used, because others could have written to it."""

@@ -40,7 +40,7 @@ TOTAL = """
 @pytest.fixture
 def process(tmp_path, monkeypatch):
     """Run code in a new process, which shares nothing with the last but the directory."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("WINDLASS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # edits within a second must be seen
 
     def run(mine, aggregate="mine.total", main=""):
@@ -164,7 +164,7 @@ ALL = """
 
 
 def test_an_edit_of_another_module_is_seen_whatever_way_it_is_reached(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("WINDLASS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").touch()

@@ -75,7 +75,7 @@ def test_the_job_of_the_guide(tmp_path, monkeypatch):
         submit += ["--py-files", str(zipped(tmp_path / "windlass.zip")), str(job(tmp_path / "job.py")), str(tmp_path)]
         run = subprocess.run(submit, env=bare, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stderr[-6000:]
-    assert list(cache.rglob("*.nbc")), "the workers keep what they compiled where they are told"
+    assert list(cache.rglob("*.kernel")), "the workers keep what they compiled where they are told"
 
     tables = [
         pq.read_table(p, coerce_int96_timestamp_unit="us") for p in (tmp_path / "windows").glob("batch=*/*.parquet")

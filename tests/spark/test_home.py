@@ -8,6 +8,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from windlass import private_directories
+from windlass.errors import UntrustedDirectory
 from windlass.spark import home
 
 
@@ -41,6 +43,19 @@ def test_a_home_of_the_users_own_stays(package, monkeypatch) -> None:
     with home.without_zip():
         assert os.environ["SPARK_HOME"] == "/opt/spark"
     assert os.environ["SPARK_HOME"] == "/opt/spark"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_home_that_others_could_have_written_is_not_used(package, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(private_directories.tempfile, "tempdir", str(tmp_path))
+    with home.without_zip():
+        first = Path(os.environ["SPARK_HOME"])
+    (tmp_path / "cache").chmod(0o777)
+    with (
+        pytest.warns(UntrustedDirectory, match=r"windlass is not used: its parent .*cache is writable"),
+        home.without_zip(),
+    ):
+        assert Path(os.environ["SPARK_HOME"]) == tmp_path / f"windlass-{os.geteuid()}" / first.name
 
 
 def test_what_is_no_whole_spark_is_left_alone(package) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.errors import WindlassError
+from windlass import private_directories
+from windlass.errors import UntrustedDirectory, WindlassError
 from windlass.spark import java
 
 pytestmark = [
@@ -90,6 +91,23 @@ def test_a_java_without_the_module_is_wrapped(nowhere, tmp_path):
     assert java.java_home() == wrapped and program.stat().st_mtime_ns == written  # found again, not written again
     program.write_text("damaged")
     assert java.java_home() == wrapped and program.read_text().startswith("#!/bin/sh")
+
+
+@pytest.mark.parametrize("place", ["", "windlass", "windlass/java"])
+def test_a_wrapper_that_others_could_have_written_is_not_run(nowhere, tmp_path, place):
+    """Whoever can write to any directory on the way to it could have left another program there."""
+    nowhere.setenv("JAVA_HOME", str(fake(tmp_path / "cut", 25, vector=False)))
+    nowhere.setattr(private_directories.tempfile, "tempdir", str(tmp_path))
+    wrapped = java.java_home()
+    planted = wrapped / "bin" / "java"
+    planted.write_text("#!/bin/sh\necho planted\n")
+    (wrapped if place.endswith("java") else tmp_path / "cache" / place).chmod(0o777)
+    with pytest.warns(UntrustedDirectory, match=r"cache directory .* is not used: its parent .* is writable by"):
+        other = java.java_home()
+    assert not other.is_relative_to(tmp_path / "cache")
+    run = subprocess.run([other / "bin" / "java", java.VECTOR, "x"], capture_output=True, text=True, check=True)
+    assert run.stdout == "x\n" and planted.read_text().endswith("planted\n")
+    assert stat.S_IMODE((tmp_path / f"windlass-{os.geteuid()}").stat().st_mode) == 0o700
 
 
 JOB = """

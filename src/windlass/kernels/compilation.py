@@ -1,13 +1,11 @@
-"""From a closure over plain functions to machine code that the next process finds in numba's cache.
+"""From a closure over plain functions to machine code that the next process finds on disk.
 
-Numba caches a closure under the pickled content of its cells. Three things must hold for the cache to hit in a
-new process and never to run stale code:
+Two things must hold for a cached kernel to be found by a new process, and never to be stale:
 
-1. The cells hold plain functions that numba knows as overloads (`register_jitable`). Dispatchers (`@njit`)
-   pickle differently in each process, so a kernel over them is compiled again every time.
-2. A cell pickles the same everywhere and differently after an edit. So `adopt` puts a copy of each function under a
-   name made of its digest into this module; pickled by reference, that name is all numba sees.
-3. The kernel's own file name in the cache carries the digest of the whole closure, helpers in other files too.
+1. The cells hold plain functions that numba knows as overloads (`register_jitable`), not dispatchers (`@njit`). `adopt`
+   puts a copy of each function into this module, under a name made of its digest: the same name in every process, and
+   another one after an edit.
+2. The kernel's file name carries the digest of the whole closure, helpers in other files too.
 
 What the copies close over and the global functions they call are adopted or registered in turn. All of them are
 forced inline: then LLVM sees a round of insert, evict and query as one piece of straight code.
@@ -25,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.kernels.cache import keep_by_name
+from windlass.kernels.cache import KernelCache
 from windlass.kernels.columns import copy_row, prefetch, stream
 from windlass.kernels.digests import Undigestible, digest, is_opaque, plain, referenced
 from windlass.kernels.floats import plus_in_any_order
@@ -65,7 +63,7 @@ def exact_bool(value: Any, place: int) -> Any:
 
 
 def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> _Explained:
-    """Compile a kernel (on first call, for the types it is called with) through the on-disk cache.
+    """Compile a kernel (on first call, for the types it is called with) through the cache on disk.
 
     `allocates` says that the aggregate makes arrays; otherwise the reference counting of arrays is left out.
     """
@@ -73,15 +71,16 @@ def compiled(kernel: Callable[..., Any], *, allocates: bool = False) -> _Explain
     from numba import njit
 
     _teach_numba()
-    keep_by_name(__name__)
     try:
-        memory = "_allocating" if allocates else ""  # numba's cache does not look at the options
+        memory = "_allocating" if allocates else ""
         name, cacheable = f"{_word(kernel)}{memory}_{digest(kernel)}_{_scheme()}", True
     except Undigestible:
         name, cacheable = _word(kernel), False
-    copy = _copy(kernel, name)
-    options = _OPTIONS | {"cache": cacheable, "_nrt": allocates}
-    return _Explained(njit(**options)(copy))
+    options = _OPTIONS | {"_nrt": allocates}
+    dispatcher = njit(**options)(_copy(kernel, name))
+    if cacheable:
+        dispatcher._cache = KernelCache(name)
+    return _Explained(dispatcher)
 
 
 _registered: set[FunctionType] = set()

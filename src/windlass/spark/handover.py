@@ -21,6 +21,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from windlass.errors import WindlassError
+from windlass.private_directories import own
 
 _ROWS = 1 << 16  # of a record batch
 _OLD = 24 * 3600  # seconds, after which nobody comes any more: no task takes as long
@@ -40,7 +41,7 @@ def leave(tables: Sequence[pa.Table]) -> str:
     assert place is not None, "only a worker of Spark has windows to hand over"
     path = place / uuid4().hex
     try:
-        place.mkdir(mode=0o700, exist_ok=True)
+        own(place)
         _clear(place)
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, tables[0].schema) as stream:
             for table in tables:

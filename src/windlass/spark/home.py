@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyspark
 
-from windlass.spark.java import cache
+from windlass.private_directories import user_cache
 
 __all__ = ["without_zip"]
 
@@ -44,7 +44,7 @@ def _linked(package: Path) -> Path | None:
     parts = {name: package / name for name in _PARTS if (package / name).is_dir()}
     if not {"bin", "jars"} <= set(parts):
         return None
-    home = cache() / ("spark-" + hashlib.sha256(str(package).encode()).hexdigest()[:16])
+    home = user_cache() / ("spark-" + hashlib.sha256(str(package).encode()).hexdigest()[:16])
     if _is_like(home, parts):
         return home
     staged = Path(tempfile.mkdtemp(dir=home.parent, prefix=".spark-"))

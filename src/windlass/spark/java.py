@@ -23,8 +23,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windlass.errors import WindlassError
+from windlass.private_directories import user_cache
 
-__all__ = ["JavaNotFound", "cache", "java_home"]
+__all__ = ["JavaNotFound", "java_home"]
 
 OLDEST = 17  # of Spark 4
 VECTOR = "--add-modules=jdk.incubator.vector"
@@ -138,13 +139,12 @@ def _wrapped(home: Path) -> Path:
     java = home / "bin" / "java"
     script = _WRAPPER.format(vector=VECTOR, java=shlex.quote(str(java)))
     name = "java-" + hashlib.sha256(script.encode()).hexdigest()[:16]
-    wrapper = cache() / name / "bin" / "java"
+    wrapper = user_cache(f"{name}/bin") / "java"
     try:
         if wrapper.read_text() == script and os.access(wrapper, os.X_OK):
             return wrapper.parent.parent
     except (OSError, UnicodeDecodeError):
         pass
-    wrapper.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Other processes may start at the same moment: the script appears at once and whole.
     handle, temporary = tempfile.mkstemp(dir=wrapper.parent, prefix=".java-")
     try:
@@ -156,16 +156,3 @@ def _wrapped(home: Path) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return wrapper.parent.parent
-
-
-def cache() -> Path:
-    """This user's cache directory; where there is none to write to, a new directory of this process."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        cache = (Path(base) if base else Path.home() / ".cache") / "windlass"
-        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.access(cache, os.W_OK | os.X_OK):
-            return cache
-    except (OSError, RuntimeError):
-        pass
-    return Path(tempfile.mkdtemp(prefix="windlass-"))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from windlass.errors import InvalidArgument
 from windlass.spark.generator import register
 from windlass.spark.home import without_zip
 from windlass.spark.java import java_home
+from windlass.spark.sockets import socket_settings
 
 __all__ = ["check", "is_classic", "session"]
 
@@ -82,8 +82,6 @@ _LOCAL = {
     ),
     # Workers are forked with everything loaded. On a cluster, set it where Windlass is installed on the workers.
     "spark.python.daemon.module": "windlass.spark.daemon",
-    # Between Spark and Python: faster than TCP, and nothing listens.
-    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
     # Nothing listens beyond this machine.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -108,6 +106,7 @@ def session(
         settings["spark.driver.extraJavaOptions"] = " ".join([*_JAVA, *_QUIET, *collector])
         if local:  # of executors that are processes of this machine; elsewhere they have options of their own
             settings["spark.executor.extraJavaOptions"] = " ".join([*_JAVA, *collector])
+            settings |= socket_settings(chosen)
         if cores := _cores(master):
             # Each partition of state has a store to commit, so more of them than cores only cost time.
             settings["spark.sql.shuffle.partitions"] = str(cores)

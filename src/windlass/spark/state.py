@@ -29,6 +29,7 @@ from typing import Generic, TypeVar
 
 from windlass.errors import CorruptSnapshot, WindlassError
 from windlass.operator.operator import Operator
+from windlass.private_directories import own
 
 T = TypeVar("T")
 
@@ -171,7 +172,7 @@ class Kept(Generic[T]):
         if left is not None and (shelf := self._shelf()) is not None:
             staged = shelf / f"{token.hex()}.{os.getpid()}"
             try:
-                shelf.mkdir(mode=0o700, exist_ok=True)
+                own(shelf)
                 staged.write_bytes(left)
                 staged.rename(shelf / token.hex())
             except OSError:  # of a full disk, say; there is the state

@@ -40,6 +40,7 @@ from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.overflow import HIGH
 from windlass.aggregates.values import OBJECT
 from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.private_directories import create_file, create_like
 from windlass.stores.objects import decode, encode
 from windlass.wheel.settings import read_json, write_json
 
@@ -73,7 +74,7 @@ class Directory:
         if state is None:
             self._check_correction(slots)
         for name in ("slots", "state", "manifests"):
-            (self.path / name).mkdir(parents=True, exist_ok=True)
+            create_like(self.path / name)
         files = []
         for level, table in slots.items():
             name = f"slots/{level}-{number:08d}-{uuid.uuid4().hex}.{form}"
@@ -208,6 +209,7 @@ class Directory:
 
     def _write(self, name: str, table: pa.Table) -> str:
         path = self.path / name
+        create_file(path)
         if name.endswith(".parquet"):
             floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
             integers = {f.name: "DELTA_BINARY_PACKED" for f in table.schema if pa.types.is_integer(f.type)}

@@ -29,6 +29,7 @@ import numpy as np
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.errors import CorruptSnapshot, InvalidArgument, UnsupportedAggregate
+from windlass.private_directories import create_file, create_private
 from windlass.wheel import settings
 from windlass.wheel.keys import Keys
 from windlass.wheel.packing import Packed
@@ -68,11 +69,12 @@ class Publisher(Memory):
         if any(field.dtype.kind == "O" for field in monoid.fields):
             raise UnsupportedAggregate("partials that are Python objects cannot be shared between processes")
         self.path, self.generation, self.sequence = path, 0, 0
-        path.mkdir(parents=True, exist_ok=True)
+        create_private(path)
         self._arrays: list[tuple[str, int, Array]] = []
         self._offset = 0
         self._file: Any = None
-        with (path / _CONTROL).open("w+b") as file:
+        create_file(path / _CONTROL)
+        with (path / _CONTROL).open("r+b") as file:
             file.truncate(_MOST)
             self._control = mmap.mmap(file.fileno(), _MOST)
         self._words = np.frombuffer(self._control, np.int64)
@@ -84,7 +86,8 @@ class Publisher(Memory):
         if self._file is not None:  # one that nobody has seen; it stays mapped as long as it is copied from
             self._file.close()
             path.unlink()
-        self._file = path.open("w+b")
+        create_file(path)
+        self._file = path.open("r+b")
         self._offset, self._arrays = 0, []
 
     def __call__(self, slots: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Array:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.private_directories import create_private
 from windlass.wheel import settings
 from windlass.wheel.contents import Cells, Contents, assemble, contents, fitting, rolled_up
 from windlass.wheel.files import Directory, Form, names_of, partials_from_arrow, partials_to_arrow
@@ -52,7 +53,7 @@ def _commit(w: Wheel, path: str | os.PathLike[str], form: Form) -> int:
     number = w._saving.get(name, commits[-1] + 1 if commits else 0)
     w._saving[name] = number
     if not commits:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        create_private(Path(path))
         settings.write(Path(path), w)
     c = contents(w, None if known is None else known[1])
     m, keyed = w._bound, w.keys is not None

@@ -18,6 +18,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import value_type
 from windlass.errors import CorruptSnapshot
+from windlass.private_directories import create_file
 from windlass.wheel.hierarchy import Level
 from windlass.wheel.slots import HEAD, STRIDE
 from windlass.wheel.ticks import Clock
@@ -109,6 +110,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content, sort_keys=True)
     whole = json.dumps({"format": FORMAT, "checksum": _digest(text.encode()), "content": content}, sort_keys=True)
     other = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    create_file(other)
     with other.open("w") as file:
         file.write(whole)
         file.flush()
