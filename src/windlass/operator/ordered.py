@@ -558,6 +558,11 @@ class Ordered:
     def _count(self, offsets: Array, first: Array, after: Array, upto: Array) -> Array:
         counts = np.zeros(len(self.specs), np.int64)
         s = self.slices
+        if self.plan.since != LONG_AGO:  # windows that began before a query was added do not come out
+            since = np.full(after.shape, self.plan.since, np.int64)
+            since[self.on_columns] = self.begun[self.on_columns]
+            since[self.counted] = LONG_AGO
+            after = np.maximum(after, edges.last_end(self.specs, since))
         cutty.count()(
             self.specs,
             offsets,
