@@ -1145,13 +1145,20 @@ class Stream:
         self.watermark = math.inf
         return rows + [row for running in self.running for row in running.advance(self.watermark, partial)]
 
+    def peek(self) -> list[Row]:
+        """What `finish(partial=True)` would give, but for the rows that are due at the watermark that was reached."""
+        other = copy.deepcopy(self)
+        other.due = []
+        other.pass_(other.watermark)
+        return other.finish(partial=True)
+
     def late(self) -> list[Mapping[str, Any]]:
         """The expired events since the last call."""
         expired, self.undelivered = self.undelivered, []
         return expired
 
-    def add(self, query: Query) -> None:
-        self.running.append(Running(query, self.lateness, self.greatest))
+    def add(self, query: Query, since: float = -math.inf) -> None:
+        self.running.append(Running(query, self.lateness, max(self.greatest, since)))
         self.running[-1].horizon = self.watermark - self.lateness
 
     def remove(self, name: str) -> None:

@@ -8,6 +8,7 @@ Twins            an operator and an oracle that are given the same; every differ
 from __future__ import annotations
 
 import copy
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -21,6 +22,7 @@ import pytest
 import windlass
 from windlass import agg, windows
 from windlass.errors import OutOfOrder
+from windlass.operator.slicer import Slicer
 
 # --------------------------------------------------------------------------- events
 
@@ -55,12 +57,21 @@ def table(events: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 # Non-commutative and compiled: the base-7 digits of a number, oldest first, modulo a prime.
 PRIME = 1_000_003
-digits = agg.define(
-    "digits",
-    lift=lambda x: (x % PRIME, 7),
-    combine=lambda a, b: ((a[0] * b[1] + b[0]) % PRIME, a[1] * b[1] % PRIME),
-    lower=lambda p: p[0],
-)
+
+
+def _lift(x: Any) -> Any:
+    return x % PRIME, 7
+
+
+def _combine(a: Any, b: Any) -> Any:
+    return (a[0] * b[1] + b[0]) % PRIME, a[1] * b[1] % PRIME
+
+
+def _lower(p: Any) -> Any:
+    return p[0]
+
+
+digits = agg.define("digits", lift=_lift, combine=_combine, lower=_lower)
 
 
 def digits_of(window: Sequence[Any]) -> int | None:
@@ -91,11 +102,19 @@ OTHERS: dict[str, tuple[Any, oracle.Asked]] = {
     "vwap": (agg.avg("f", weight="y"), oracle.Asked(oracle.weighted_avg, ("f", "y"))),
 }
 
+# Those that slices which were cut elsewhere have.
+SLICED = ("sum", "sum_f", "events", "count", "avg", "min", "max", "arg_max", "furthest")
+
+
+def _odd(table: pa.Table) -> Any:
+    return pc.equal(pc.bit_wise_and(table["y"], 1), 1)
+
+
 # Conditions, as the operator and as the oracle take them.
 CONDITIONS: dict[str, tuple[Any, oracle.Condition]] = {
     "flag": ("flag", "flag"),
     "y > 1": (pc.field("y") > 1, lambda columns: columns["y"] > 1),
-    "odd": (lambda t: pc.equal(pc.bit_wise_and(t["y"], 1), 1), lambda columns: columns["y"] % 2 == 1),
+    "odd": (_odd, lambda columns: columns["y"] % 2 == 1),
 }
 
 
@@ -172,6 +191,7 @@ class Twins:
         store: str = "auto",
         key_ttl: int | None = None,
         watermarks: tuple[int, int] | None = None,
+        late_waits: bool = False,
         **options: Any,
     ) -> None:
         self.asked, self.key, self.in_order = list(asked), tuple(key), in_order
@@ -186,6 +206,7 @@ class Twins:
             "watermarks": None if watermarks is None else windlass.Watermarks(*watermarks),
             **options,
         }
+        self.late_waits = late_waits  # until it is asked for, or the end
         self.operator = self._operator()
         self.oracle = oracle.Stream(
             [query.for_oracle() for query in asked],
@@ -198,9 +219,20 @@ class Twins:
         )
         self.log: list[str] = []
         self.revisions: Counter[Any] = Counter()  # how many rows came out of each window
+        self.sliced: set[int] = set()  # events that were given in slices
+        self.other: Twins | None = None  # a copy, or what this is a copy of
 
     def _operator(self) -> Any:
-        return windlass.Operator([query.for_operator() for query in self.asked], **self.options)
+        return windlass.Operator([query.for_operator() for query in self.asked], **self.options | self._plan())
+
+    def _plan(self) -> dict[str, Any]:
+        """The plan that was asked for, with the queries that are there now."""
+        if self.options.get("plan") is None:
+            return {}
+        left = [query.name for query in self.asked]
+        trees = [([name for name in names if name in left], by) for names, by in self.options["plan"]]
+        known = [name for names, _ in trees for name in names]
+        return {"plan": [tree for tree in trees if tree[0]] + [([n], "auto") for n in left if n not in known]}
 
     def process(self, *batches: Sequence[Mapping[str, Any]]) -> Twins:
         for batch in batches:
@@ -213,7 +245,25 @@ class Twins:
                 self.log.append(f"refused: {error}")
             else:
                 self.operator.process(table(batch))
+            self._check_counters()
         return self
+
+    def slices(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        """Give the events of a batch as slices, if the queries allow it. Slices have no order, and no watermarks."""
+        whole = any(type(query.window) in SLIDING and query.window.measure == "time" for query in self.asked)
+        if not whole or any(type(q.window) not in GRID or q.window.measure != "time" for q in self.asked):
+            self.process(batch)
+            return
+        self.log.append(f"slices {[row['ts'] for row in batch]}")
+        queries = [query.for_operator() for query in self.asked]
+        slicer = Slicer(queries, SCHEMA, time="ts", key=self.options["key"])
+        slicer.process(table(batch[:2]))
+        slicer.process(table(batch[2:]))
+        self.operator.bind(SCHEMA)
+        self.operator.process_slices(slicer.take())
+        self.oracle.process(batch)
+        self.sliced.update(row["id"] for row in batch)
+        self._check_counters()
 
     def advance(self, w: int | None = None) -> list[oracle.Row]:
         self.log.append(f"advance {w}")
@@ -222,7 +272,10 @@ class Twins:
 
     def finish(self, partial: bool = False) -> list[oracle.Row]:
         self.log.append(f"finish {partial}")
-        return self._check(self.operator.finish(partial=partial), self.oracle.finish(partial))
+        self._finish_other()
+        rows = self._check(self.operator.finish(partial=partial), self.oracle.finish(partial))
+        self.late()
+        return rows
 
     def add(self, query: Asked) -> None:
         self.log.append(f"add {query.name}")
@@ -252,22 +305,48 @@ class Twins:
         self.asked = [query for query in self.asked if query.name in kept] + list(more)
         snapshot = self.operator.snapshot()
         self.operator = self._operator().restore(snapshot, removed=[query.for_operator() for query in gone])
+        self._exchange(gone, more)
+
+    def change(self, kept: Sequence[str], since: int | None, *more: Asked) -> None:
+        """Have some of the queries and others, which start after `since`, in the same operator."""
+        self.log.append(f"change {list(kept)} {since} {[query.name for query in more]}")
+        gone = [query for query in self.asked if query.name not in kept]
+        self.asked = [query for query in self.asked if query.name in kept] + list(more)
+        start = {} if since is None else {"since": since}
+        self.operator.change_queries([query.for_operator() for query in self.asked], **start)
+        self._exchange(gone, more, **start)
+
+    def _exchange(self, gone: Iterable[Asked], more: Iterable[Asked], **start: int) -> None:
         for query in more:
-            self.oracle.add(query.for_oracle())
+            self.oracle.add(query.for_oracle(), **start)
         for query in gone:
             self.oracle.remove(query.name)
             self._forget_revisions(query.name)
 
-    def copy(self) -> None:
-        """Go on in a copy. Finishing the original must not affect it."""
-        self.log.append("copy")
-        copied = copy.deepcopy(self.operator)
-        self.operator.finish()
-        self.operator = copied
+    def copy(self, how: str = "copy") -> None:
+        """Make a copy by `copy` or `pickle`, for `swap` to go on with. The last one ends."""
+        self._finish_other()
+        self.log.append(how)
+        self.other = copy.deepcopy(self)
+        self.other.operator = COPIES[how](self.operator)
+
+    def swap(self) -> None:
+        """Go on with the copy, or come back to what it is a copy of."""
+        if (other := self.other) is not None:
+            self.__dict__, other.__dict__ = vars(other) | {"other": other}, vars(self) | {"other": None}
+
+    def _finish_other(self) -> None:
+        if self.other is not None:
+            self.other.finish()
+            self.other = None
 
     def peek(self) -> None:
+        """Early results, and how many there are. Nothing changes by it."""
         self.log.append("peek")
-        self.operator.peek()
+        early, want = self.operator.peek(), self.oracle.peek()
+        assert_same_rows(operator_rows(early, self.asked, self.key), want, " | ".join(self.log))
+        assert self.operator.open_windows() == len(want), f"open windows after {' | '.join(self.log)}"
+        self._check_counters()
 
     def _check_identities(self, results: Any) -> None:
         """The table of all queries tells windows apart as sinks do: each has every revision once."""
@@ -283,11 +362,34 @@ class Twins:
         assert_same_rows(got, want, when)
         if self.options["key_ttl"] is None:  # else revisions begin again with every life of a key
             self._check_identities(results)
-        late = self.operator.late()
-        assert "reason" in late.column_names
-        expired = sorted(row["id"] for row in late.to_pylist())
-        assert expired == sorted(row["id"] for row in self.oracle.late()), f"late events after {when}"
-        counters = self.operator.counters
-        seen = (counters["events"], counters["late"], counters["expired"])
-        assert seen == (self.oracle.arrived, self.oracle.came_late, self.oracle.expired), f"counters after {when}"
+        if not self.late_waits:
+            self.late()
+        self._check_counters()
         return want
+
+    def late(self) -> None:
+        """Events that expired, with all their columns; of those in slices, how many there are."""
+        table, want = self.operator.late(), self.oracle.late()
+        assert "reason" in table.column_names
+        rows = table.to_pylist()
+        events = [{name: row[name] for name in SCHEMA.names} for row in rows if row.get("slice") is None]
+        in_slices = sum(row["slice"]["events"] for row in rows if row.get("slice") is not None)
+        when = f"late events after {' | '.join(self.log)}"
+        assert by_id(events) == by_id(row for row in want if row["id"] not in self.sliced), when
+        assert in_slices == sum(row["id"] in self.sliced for row in want), when
+
+    def _check_counters(self) -> None:
+        counters, when = self.operator.counters, f"counters after {' | '.join(self.log)}"
+        assert counters["events"] == self.oracle.arrived, when
+        assert counters["expired"] == self.oracle.expired, when
+        if not self.sliced:  # a slice is late if its first event is
+            assert counters["late"] == self.oracle.came_late, when
+
+
+def by_id(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(map(dict, events), key=lambda row: row["id"])
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {"copy": copy.copy, "pickle": lambda some: pickle.loads(pickle.dumps(some))}
+SLIDING = (oracle.Tumbling, oracle.Sliding, oracle.Cumulate)  # some window holds any event
+GRID = (*SLIDING, oracle.Band, oracle.Landmark)

@@ -32,7 +32,7 @@ from oracle import (
     Tumbling,
 )
 
-from tests.operator.rows import AGGREGATES, CONDITIONS, Asked, Named, Twins, event
+from tests.operator.rows import AGGREGATES, CONDITIONS, SLICED, Asked, Named, Twins, event
 from tests.operator.streams import KEYS, NON_DETERMINISTIC, STEPS
 
 # --------------------------------------------------------------------------- scenarios
@@ -65,6 +65,7 @@ def play(scenario: Scenario) -> None:
 def valid(scenario: Scenario) -> bool:
     """Whether queries are there when they are removed, and not when they are added."""
     names = [query.name for query in scenario.asked]
+    other: list[str] = []  # the queries of a copy
     for action in scenario.actions:
         if action.name == "add":
             if action.given[0].name in names:
@@ -74,12 +75,20 @@ def valid(scenario: Scenario) -> bool:
             if action.given[0] not in names or len(names) == 1:
                 return False
             names.remove(action.given[0])
-        elif action.name == "exchange":
-            kept, *more = action.given
+        elif action.name == "copy":
+            other = list(names)
+        elif action.name == "swap" and other:
+            names, other = other, names
+        elif action.name in ("exchange", "change"):
+            kept, more = action.given[0], _queries_of(action)
             if not kept or not set(kept) <= set(names) or set(names) & {query.name for query in more}:
                 return False
             names = [*kept, *(query.name for query in more)]
     return bool(scenario.asked) and [a.name for a in scenario.actions].count("finish") <= 1
+
+
+def _queries_of(action: Action) -> list[Asked]:
+    return [given for given in action.given if isinstance(given, Asked)]
 
 
 # --------------------------------------------------------------------------- what is drawn
@@ -92,6 +101,8 @@ class Draft:
     rng: Random
     options: dict[str, Any] = field(default_factory=dict)  # of Twins
     types: list[str] = field(default_factory=lambda: list(WINDOWS))  # of windows, from which queries are drawn
+    aggregates: tuple[str, ...] = tuple(sorted(AGGREGATES))
+    is_pinned: bool = False  # whether the plan is drawn, too
     columns: dict[str, Callable[[int], Any]] = field(default_factory=dict)  # of an event, by its time
     weights: dict[str, int] = field(default_factory=lambda: dict(WEIGHTS))  # how often an action comes
     offsets: tuple[int, int] = (-14, 10)  # out of order: how far an event may be from the time of the stream
@@ -103,7 +114,8 @@ class Draft:
         return bool(self.options.get("in_order"))
 
 
-WEIGHTS = {"process": 12, "advance": 8, "add": 4, "remove": 4, "restart": 2, "exchange": 1, "copy": 1, "peek": 1}
+WEIGHTS = {"process": 12, "advance": 8, "add": 3, "remove": 3, "restart": 2, "exchange": 1, "change": 2}
+WEIGHTS |= {"copy": 1, "swap": 2, "peek": 2, "late": 1, "slices": 0}
 Dimension = Callable[[Draft], None]
 DIMENSIONS: dict[str, Dimension] = {}
 
@@ -130,8 +142,23 @@ def order(draft: Draft) -> None:
 
 @dimension
 def techniques(draft: Draft) -> None:
-    if draft.rng.random() < 0.25:
-        draft.options["store"] = draft.rng.choice(["lazy", "eager", "fiba"])
+    """How windows are answered from slices, and which queries share these."""
+    rng = draft.rng
+    option = rng.choice(["store", "technique", "plan", "", "", ""])
+    if option == "store":
+        draft.options["store"] = rng.choice(["lazy", "eager", "fiba"])
+    elif option == "technique":
+        draft.options["technique"] = rng.choice(TECHNIQUES)
+    draft.is_pinned = option == "plan"
+    if draft.in_order and rng.random() < 0.3:
+        draft.options["slicing"] = rng.choice(["cutty", "pairs", "panes"])
+
+
+@dimension
+def collected(draft: Draft) -> None:
+    """Expired events may lie for several watermarks before they are asked for."""
+    if draft.rng.random() < 0.4:
+        draft.options["late_waits"] = True
 
 
 @dimension
@@ -181,7 +208,7 @@ def measures(draft: Draft) -> None:
 @dimension
 def misfits(draft: Draft) -> None:
     """Now and then an event whose measures decrease, or its sequence in order: it is refused, or too late to matter."""
-    if draft.rng.random() < 0.15:
+    if draft.rng.random() < 0.15 and "km" in draft.columns:
         rng, km = draft.rng, draft.columns["km"]
         draft.columns["km"] = lambda ts: km(ts) - (rng.random() < 0.1) * rng.randint(-9, 9)
         if draft.in_order and "seq" in draft.columns:
@@ -209,7 +236,17 @@ def window_types(draft: Draft) -> None:
         draft.types = draft.rng.sample(draft.types, min(len(draft.types), draft.rng.randint(1, 3)))
 
 
+@dimension
+def slices(draft: Draft) -> None:
+    """Events that were cut into slices elsewhere, among others."""
+    if not draft.in_order and "watermarks" not in draft.options and draft.rng.random() < 0.1:
+        draft.types, draft.aggregates = ["time"], SLICED
+        draft.weights["slices"] = 12
+
+
 # --------------------------------------------------------------------------- queries
+
+TECHNIQUES = ("panes", "flatfat", "blocks")
 
 
 def _measured(rng: Random, measure: str) -> Any:
@@ -251,10 +288,18 @@ WINDOWS: dict[str, Callable[[Random], Any]] = {
 def _query(draft: Draft, name: str) -> Asked:
     rng = draft.rng
     window = WINDOWS[rng.choice(draft.types)](rng)
-    aggregates = tuple(rng.sample(sorted(AGGREGATES), rng.choice([1, 1, 1, 2, 3])))
+    aggregates = tuple(rng.sample(draft.aggregates, rng.choice([1, 1, 1, 2, 3])))
     where = rng.choice([None, None, None, *sorted(CONDITIONS)])
     can_be_empty = isinstance(window, Tumbling | Sliding | Cumulate | Band) and window.measure == "time"
     return Asked(name, window, aggregates, where, can_be_empty and rng.random() < 0.5)
+
+
+def _plan(rng: Random, asked: tuple[Asked, ...]) -> list[tuple[list[str], str]]:
+    """Some of the queries in one tree, the others in another."""
+    trees: tuple[list[str], list[str]] = ([], [])
+    for query in asked:
+        rng.choice(trees).append(query.name)
+    return [(names, rng.choice(["auto", *TECHNIQUES])) for names in trees if names]
 
 
 # --------------------------------------------------------------------------- drawing
@@ -275,18 +320,20 @@ def scenario(seed: int, types: list[str] | None = None, without: tuple[str, ...]
     """The scenario of a seed: with windows of these types, and without some of the dimensions."""
     draft = draft_of(seed, types, without)
     asked = tuple(_query(draft, f"q{i}") for i in range(draft.rng.choice([1, 1, 2, 3])))
-    return Scenario(dict(draft.options), asked, tuple(_actions(draft, asked)))
+    plan = {"plan": _plan(draft.rng, asked)} if draft.is_pinned else {}
+    return Scenario(draft.options | plan, asked, tuple(_actions(draft, asked)))
 
 
 def _actions(draft: Draft, asked: tuple[Asked, ...]) -> Iterator[Action]:
     rng, there, made = draft.rng, list(asked), len(asked)
+    other: list[Asked] = []  # the queries of a copy
     now, serial = rng.randint(-20, 10), 0
     for _ in range(rng.randint(2, 16)):
         name = rng.choices(list(draft.weights), list(draft.weights.values()))[0]
-        if name == "process":
+        if name in ("process", "slices"):
             batch, now = _events(draft, now, serial)
             serial += len(batch)
-            yield Action("process", (batch,))
+            yield Action(name, (batch,))
         elif name == "advance":
             follows = draft.in_order or ("watermarks" in draft.options and rng.random() < 0.7)
             yield Action("advance", () if follows else (now + rng.randint(-9, 4),))
@@ -298,11 +345,19 @@ def _actions(draft: Draft, asked: tuple[Asked, ...]) -> Iterator[Action]:
         elif name == "remove":
             if len(there) > 1:
                 yield Action("remove", (there.pop(rng.randrange(len(there))).name,))
-        elif name == "exchange":
+        elif name in ("exchange", "change"):
             kept = rng.sample(there, rng.randint(1, len(there)))
             more = [_query(draft, f"q{made + n}") for n in range(rng.randint(0, 2))]
             there, made = kept + more, made + len(more)
-            yield Action("exchange", ([query.name for query in kept], *more))
+            since = [rng.choice([None, None, now + rng.randint(0, 9)])] if name == "change" else []
+            yield Action(name, ([query.name for query in kept], *since, *more))
+        elif name == "copy":
+            other = list(there)
+            yield Action("copy", (rng.choice(["copy", "pickle"]),))
+        elif name == "swap":
+            if other:
+                there, other = other, there
+                yield Action("swap")
         else:
             yield Action(name)
     yield Action("finish", (rng.random() < 0.5,))
@@ -339,10 +394,10 @@ def _parts(whole: Scenario) -> Iterator[Scenario]:
     for i in range(len(whole.asked)):
         yield replace(whole, asked=whole.asked[:i] + whole.asked[i + 1 :])
     for i, action in enumerate(actions):
-        if action.name == "process":
+        if action.name in ("process", "slices"):
             batch = action.given[0]
             for n in range(len(batch)):
-                yield replace(whole, actions=_with(actions, i, Action("process", (batch[:n] + batch[n + 1 :],))))
+                yield replace(whole, actions=_with(actions, i, Action(action.name, (batch[:n] + batch[n + 1 :],))))
     for name in whole.options:
         yield replace(whole, options={k: v for k, v in whole.options.items() if k != name})
     for i, query in enumerate(whole.asked):
@@ -352,17 +407,16 @@ def _parts(whole: Scenario) -> Iterator[Scenario]:
         for n, given in enumerate(action.given):
             for plain in _plainer(given) if isinstance(given, Asked) else ():
                 yield replace(whole, actions=_with(actions, i, Action(action.name, _with(action.given, n, plain))))
-        if action.name == "exchange":
-            for n in range(1, len(action.given)):
-                fewer = action.given[:n] + action.given[n + 1 :]
-                yield replace(whole, actions=_with(actions, i, Action("exchange", fewer)))
-        if action.name == "process":
+        for query in _queries_of(action) if action.name != "add" else ():
+            fewer = tuple(given for given in action.given if given is not query)
+            yield replace(whole, actions=_with(actions, i, Action(action.name, fewer)))
+        if action.name in ("process", "slices"):
             for n, row in enumerate(action.given[0]):
                 for name in draft_of(0).columns:
                     plain_row = event(row["ts"], **{k: v for k, v in row.items() if k not in (name, "ts")})
                     if name not in ("km", "miles") and plain_row != row:
                         batch = _with(action.given[0], n, plain_row)
-                        yield replace(whole, actions=_with(actions, i, Action("process", (batch,))))
+                        yield replace(whole, actions=_with(actions, i, Action(action.name, (batch,))))
 
 
 def _plainer(query: Asked) -> Iterator[Asked]:

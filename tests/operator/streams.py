@@ -51,16 +51,12 @@ def measured(measure: str) -> st.SearchStrategy[Any]:
     )
 
 
-def count_range_slide(range_: int, slide: int) -> Any:
+def count_range_slide(state: Any, ts: Any) -> Any:
     """Cutty 3.2: a count window as begins and ends."""
-
-    def step(state: Any, ts: Any) -> Any:
-        k = state[0]
-        begins = 1 if k % slide == 0 else 0
-        ends = 1 if k >= range_ and (k - range_) % slide == 0 else 0
-        return (k + 1,), begins, ends
-
-    return step
+    k, range_, slide = state
+    begins = 1 if k % slide == 0 else 0
+    ends = 1 if k >= range_ and (k - range_) % slide == 0 else 0
+    return (k + 1, range_, slide), begins, ends
 
 
 def doubled(state: Any, ts: Any, y: Any) -> Any:
@@ -101,7 +97,7 @@ def changing(state: Any, ts: Any, y: Any) -> Any:
     return (n,), n % 3, n % 2
 
 
-STEPS = [Deterministic(count_range_slide(a, b)) for a, b in ((4, 2), (3, 3), (5, 2), (1, 1))]
+STEPS = [Deterministic(count_range_slide, (), (0, a, b)) for a, b in ((4, 2), (3, 3), (5, 2), (1, 1))]
 STEPS += [Deterministic(step, ("y",)) for step in (doubled, ending, beginning, changing)]
 
 

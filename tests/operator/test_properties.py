@@ -42,7 +42,7 @@ def take(twins: Twins, step: Step) -> None:
     if step.restart:
         twins.restart()
     if step.peek:
-        twins.operator.peek()
+        twins.peek()
     twins.advance(None if twins.in_order else step.watermark)
 
 

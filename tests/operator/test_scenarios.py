@@ -22,6 +22,9 @@ MADE = Scenario(
         Action("advance", (4,)),
         Action("exchange", (["b"], Asked("c", streams.STEPS[0]))),
         Action("restart"),
+        Action("copy", ("pickle",)),
+        Action("change", (["b"], 9, Asked("d", Tumbling(3)))),
+        Action("swap"),
         Action("finish", (False,)),
     ),
 )
@@ -52,7 +55,8 @@ def test_every_type_dimension_and_action_is_drawn() -> None:
     actions = {action.name for one in made for action in one.actions}
     assert actions == {*scenarios.WEIGHTS, "finish"}
     assert {name for one in made for name in one.options} == {
-        *("key", "in_order", "allowed_lateness", "sequence", "store", "watermarks", "key_ttl")
+        *("key", "in_order", "allowed_lateness", "sequence", "watermarks", "key_ttl"),
+        *("store", "technique", "plan", "slicing", "late_waits"),
     }
     for name in WINDOWS:
         assert len(scenario(1, [name]).asked) > 0
@@ -72,6 +76,7 @@ def test_the_code_of_a_test_plays_the_same_scenario() -> None:
     assert "Twins([Asked('a', Tumbling(size=4" in text
     assert "twins.process([event(3, id=1), event(4, id=2, flag=True)])" in text
     assert "twins.exchange(['b'], Asked('c', STEPS[0]))" in text
+    assert "twins.change(['b'], 9, Asked('d', Tumbling(" in text
 
 
 @pytest.mark.parametrize("actions", [
@@ -81,6 +86,8 @@ def test_the_code_of_a_test_plays_the_same_scenario() -> None:
     (Action("exchange", (["c"],)),),
     (Action("exchange", ([], Asked("c", Tumbling(2)))),),
     (Action("exchange", (["a"], Asked("b", Tumbling(2)))),),
+    (Action("change", (["c"], None)),),
+    (Action("copy", ("copy",)), Action("remove", ("a",)), Action("swap"), Action("add", (Asked("a", Tumbling(2)),))),
     (Action("finish"), Action("finish")),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_not_valid(actions: tuple[Action, ...]) -> None:

@@ -108,8 +108,8 @@ def test_cutty_figure_5_two_user_defined_windows(in_order: bool) -> None:
     #                      |--------------|
     # The same as count windows, which know their range beforehand.
     asked = [
-        Asked("upper", Deterministic(count_range_slide(4, 2))),
-        Asked("lower", Deterministic(count_range_slide(5, 3))),
+        Asked("upper", Deterministic(count_range_slide, (), (0, 4, 2))),
+        Asked("lower", Deterministic(count_range_slide, (), (0, 5, 3))),
         Asked("count upper", Sliding(4, 2, measure="count")),
         Asked("count lower", Sliding(5, 3, measure="count")),
     ]

@@ -12,7 +12,7 @@ import windlass
 from tests.operator.rows import Asked, Twins, event
 from tests.operator.streams import NON_DETERMINISTIC, STEPS
 from windlass import Operator, Query, agg
-from windlass.errors import InvalidArgument, OutOfOrder
+from windlass.errors import InvalidArgument, OutOfOrder, TooManyRows
 
 
 def reason(twins: Twins) -> str:
@@ -165,6 +165,34 @@ def test_a_function_that_raises_at_the_first_batch_leaves_nothing() -> None:
     assert (len(op.advance()), op.counters["keys"]) == (0, 0)
     op.process({"ts": [1, 2], "y": [3, 5], "k": [7, 7]})
     assert op.finish()["own"]["max(y)"].to_pylist() == [3]
+
+
+# --------------------------------------------------------------------------- windows from before a query was added
+
+ADDED = [Cumulate(3, 12, -3), Band(2, 20), Landmark(2, 4), Session(3), Sliding(8, 3), Cumulate(2, 6, measure="km")]
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("aggregate", ["sum", "list"])  # from slices, and with tuples
+@pytest.mark.parametrize("window", ADDED)
+def test_windows_that_began_before_a_query_was_added_do_not_count(window: Any, aggregate: str, in_order: bool) -> None:
+    """They are no open windows, and no rows that a limit would refuse."""
+    can_be_empty = isinstance(window, Cumulate | Sliding) and window.measure == "time"
+    asked = Asked("added", window, (aggregate,), emit_empty=can_be_empty)
+
+    def made(max_rows: int) -> Twins:
+        twins = Twins([Asked("there", Sliding(8, 3), (aggregate,))], in_order=in_order, max_rows=max_rows)
+        twins.process([event(4)])
+        twins.add(asked)
+        twins.process([event(6, id=1), event(21, id=2)])
+        return twins
+
+    twins = made(1000)
+    twins.peek()
+    most = len(twins.finish())
+    made(most).finish()
+    with pytest.raises(TooManyRows):
+        made(most - 1).operator.finish()
 
 
 # --------------------------------------------------------------------------- the end, and watermarks that follow

@@ -16,7 +16,7 @@ from windlass.aggregates.monoid import Columns
 from windlass.errors import OutOfOrder
 from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan, as_measure
-from windlass.operator.row_limit import Coming, RowLimit, fragments
+from windlass.operator.row_limit import Coming, RowLimit
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import NO_WATERMARKS, closed_by
 from windlass.slicing import cutty, edges, retention, splitting
@@ -26,7 +26,7 @@ from windlass.slicing.instructions import WIDTH
 from windlass.slicing.rates import Rates
 from windlass.slicing.slices import CLEAN, HI, LO, Slices
 from windlass.slicing.sorting import distinct_pairs, sorted_rows
-from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, MEASURE, ORIGIN, PERIOD, STEP, TIME
+from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, MEASURE, ORIGIN, PERIOD, TIME
 from windlass.slicing.techniques import cut_at
 from windlass.windows.session import SessionGap
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
@@ -467,7 +467,7 @@ class Ordered:
         upto = self._upto(offsets, first, watermark, over, partial)
         if self.limit is not None:
             counts = self._count(offsets, first, self.after, upto)
-            self.limit.check(self.plan, self.periodic, counts, self.spare + fragments(self.plan, self.specs, self.keys))
+            self.limit.check(self.plan, self.periodic, counts, self.spare)
         told = TOLD if self.discretizers or len(self.counted) or len(self.on_columns) else START_TIME
         out = np.empty((told, self.room), np.int64)
         out[TWIN:] = 0  # windows with fixed edges have no twins
@@ -558,8 +558,11 @@ class Ordered:
     def _count(self, offsets: Array, first: Array, after: Array, upto: Array) -> Array:
         counts = np.zeros(len(self.specs), np.int64)
         s = self.slices
-        if self.plan.since != LONG_AGO:
-            after = np.maximum(after, self._fragments_upto())
+        if self.plan.since != LONG_AGO:  # windows that began before a query was added do not come out
+            since = np.full(after.shape, self.plan.since, np.int64)
+            since[self.on_columns] = self.begun[self.on_columns]
+            since[self.counted] = LONG_AGO
+            after = np.maximum(after, edges.last_end(self.specs, since))
         cutty.count()(
             self.specs,
             offsets,
@@ -576,15 +579,6 @@ class Ordered:
             counts,
         )
         return counts
-
-    def _fragments_upto(self) -> Array:
-        """By specification and key: windows of a query that was added, and that end by then, are left out, because they
-        may have begun before it. Where one start has several ends, an end does not tell."""
-        begin = np.full_like(self.begun, self.plan.since)
-        begin[self.counted] = LONG_AGO
-        begin[self.on_columns] = self.begun[self.on_columns]
-        plain = (self.specs[:, ENDS] == 1)[:, np.newaxis] & (begin != LONG_AGO) & (begin != NEVER)
-        return np.where(plain, begin + self.specs[:, STEP, np.newaxis], LONG_AGO)
 
     def _find_times(self, found: Array, ts: Array, offsets: Array, first: Array, previous: Array) -> None:
         """Bounds in event time of windows on another measure: their ends; `_answer` looks up where they start."""

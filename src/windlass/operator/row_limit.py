@@ -20,7 +20,6 @@ from windlass.errors import TooManyRows
 from windlass.operator.plan import Plan
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.rates import Rates
-from windlass.slicing.specifications import ENDS, FINDING
 
 if TYPE_CHECKING:
     from windlass.operator.branch import Branch
@@ -109,14 +108,6 @@ class RowLimit:
             f"query {names[0]!r}{others} has {count:,} windows of {plan.findings[finding].window!r}. "
             "Use a larger slide or step, fewer keys, no emit_empty, smaller watermark steps, or a larger max_rows"
         )
-
-
-def fragments(plan: Plan, specs: Array, keys: int) -> int:
-    """Most rows that a count of windows includes though they are left out: windows with several ends of one start, of a
-    query that was added, which may have begun before it."""
-    added = np.array([plan.findings[i].since != LONG_AGO for i in specs[:, FINDING]], np.bool_)
-    ends = np.where(added & (specs[:, ENDS] > 1), specs[:, ENDS], 0)
-    return keys * int((plan.asked[specs[:, FINDING]] * ends).sum())
 
 
 def found(branch: Branch) -> Array:

@@ -33,7 +33,7 @@ from windlass.operator.lift import Lift
 from windlass.operator.plan import Plan
 from windlass.operator.replay import holds
 from windlass.operator.revisions import Revisions
-from windlass.operator.row_limit import Coming, RowLimit, fragments
+from windlass.operator.row_limit import Coming, RowLimit
 from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import NO_WATERMARKS, closed_by
 from windlass.slicing import due, edges, general, instructions, retention, sessions
@@ -140,11 +140,10 @@ class Sliced:
         self._drop_store()
 
     def _floor(self, specs: Array) -> Array:
-        """By specification: windows that end by then are not asked for, because they begin before the query was added.
-        Where one start has several ends, an end does not tell; those are left out when they come."""
-        plain = specs[:, ENDS] == 1
+        """By specification: windows that end by then are not asked for, because they begin before the query was
+        added."""
         since = np.array([self.plan.findings[i].since for i in specs[:, SPEC_FINDING]], np.int64)
-        return np.where(plain & (since != LONG_AGO), since + specs[:, STEP], LONG_AGO)
+        return edges.last_end(specs, since[:, np.newaxis])[:, 0]
 
     def _drop_store(self) -> None:
         """What was kept over slices does not hold any more."""
@@ -400,8 +399,7 @@ class Sliced:
         for d in self.empty:
             self.started[d] = self.earliest[d] <= upto
         if self.limit is not None:
-            counts = self._count_due(chosen, after, until)
-            self.limit.check(self.plan, self.periodic, counts, fragments(self.plan, self.specs, self.keys))
+            self.limit.check(self.plan, self.periodic, self._count_due(chosen, after, until))
         found = self._enumerate(chosen, after, until, np.empty((0, 7), np.int64))
         return self._rows(found, np.zeros(len(found), np.int64), upto)
 
@@ -410,12 +408,12 @@ class Sliced:
         chosen = np.arange(len(self.specs)) if len(self.empty) else due.with_ends(self.specs, before, upto)
         shape = (len(chosen), len(self.latest) if len(self.empty) else 1)
         after, until = np.full(shape, before, np.int64), np.full(shape, upto, np.int64)
-        np.maximum(after, self.floor[chosen, np.newaxis], out=after)
         for d in self.empty:  # empty windows come once the first event is final
             final, fresh = self.earliest[d] <= upto, np.flatnonzero(~self.started[d])
             closed = LONG_AGO if before == LONG_AGO else before - self.lateness
             after[d, fresh] = closed_by(self.earliest[d, fresh], closed, passed, self.lateness)
             until[d, ~final] = LONG_AGO
+        np.maximum(after, self.floor[chosen, np.newaxis], out=after)
         return chosen, after, until
 
     def _altered(self, before: int, cut: Array, known_from: Array) -> Rows:
@@ -424,7 +422,7 @@ class Sliced:
         late_from, late_upto = np.full(keys, NEVER, np.int64), np.full(keys, LONG_AGO, np.int64)
         general.note_times()(cut, late_from[np.newaxis], late_upto)
         size = (self.specs[:, STEP] * self.specs[:, ENDS])[:, np.newaxis]
-        after = np.maximum(np.maximum(late_from, before - self.lateness), self.floor[:, np.newaxis])
+        after = np.maximum(late_from, np.full((len(self.specs), 1), before - self.lateness))
         some = late_upto != LONG_AGO
         upto = np.where(
             some & (size > 0), np.minimum(np.where(some, late_upto, 0) + size, before), np.where(some, before, LONG_AGO)
@@ -433,9 +431,9 @@ class Sliced:
         if len(empty):  # a key's first event is earlier now: so are its first empty windows
             after[empty] = np.where(some, before - self.lateness, after[empty])
             upto[empty] = np.where(some & self.started[empty], before, LONG_AGO)
+        np.maximum(after, self.floor[:, np.newaxis], out=after)
         if self.limit is not None:
-            counts = self._count_altered(cut, after, upto, known_from)
-            self.limit.check(self.plan, self.periodic, counts, fragments(self.plan, self.specs, self.keys))
+            self.limit.check(self.plan, self.periodic, self._count_altered(cut, after, upto, known_from))
         found = self._enumerate(np.arange(len(self.specs)), after, upto, cut)
         # An empty window was there if it starts no earlier than the first one that held an event.
         known = found[:, due.KNOWN] == 1
@@ -543,14 +541,14 @@ class Sliced:
             after = np.maximum(np.full(shape, watermark, np.int64), self.floor[:, np.newaxis])
             every, upto = np.arange(len(self.specs)), np.full(shape, NEVER, np.int64)
             n = int(self._count_due(every, after, upto).sum())
-        nothing = np.empty((0, 8), np.int64, "F")
         again = np.zeros(len(self.latest), np.bool_)
-        for _, gap in self.sessions:
-            s = self.slices
-            n += int(sessions.complete()(gap, watermark, NEVER, self.lateness, again, s.directory, s.rows, nothing))
+        for i, gap in self.sessions:
+            found = self._find_sessions(gap, watermark, NEVER, again)
+            since = self.plan.findings[i].since
+            n += int(np.count_nonzero(found[:, due.LOW] > since + gap)) if since != LONG_AGO else len(found)
         return n
 
-    def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:
+    def _find_sessions(self, gap: int, before: int, upto: int, again: Array) -> Array:
         s = self.slices
         out = np.empty((1024, 8), np.int64, "F")
         arguments = (gap, before, upto, self.lateness, again, s.directory, s.rows)
@@ -558,7 +556,11 @@ class Sliced:
         if n > len(out):
             out = np.empty((n, 8), np.int64, "F")
             sessions.complete()(*arguments, out)
-        out = out[:n]
+        return out[:n]
+
+    def _sessions(self, i: int, gap: int, before: int, upto: int, again: Array) -> Rows:
+        out = self._find_sessions(gap, before, upto, again)
+        n = len(out)
         table = np.zeros((n, WIDTH), np.int64)
         table[:, FINDING] = i
         table[:, KEY] = out[:, due.OWNER]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from windlass.kernels import compiled, unsigned
+from windlass.slicing.specifications import ENDS, ORIGIN, PERIOD, STEP
 from windlass.windows.window import Periodic
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -213,3 +214,16 @@ def _place() -> Any:
         return crowd
 
     return compiled(place)
+
+
+def last_end(specs: Integers, since: Integers) -> Integers:
+    """The end of the last window that begins at `since` or earlier, by specification and key. Windows that begin later
+    end later, because those that begin together (with several ends) end before the next ones begin.
+
+    NEVER if no window begins later; LONG_AGO if all do.
+    """
+    origin, period, step, ends = (specs[:, column, np.newaxis] for column in (ORIGIN, PERIOD, STEP, ENDS))
+    next_begin = origin + ((since - origin) // np.maximum(period, 1) + 1) * period
+    end = np.where(ends == 1, since + step, next_begin)
+    end = np.where(period == 0, np.where(origin > since, LONG_AGO, NEVER), end)
+    return np.where((since == LONG_AGO) | (since == NEVER), since, end)
