@@ -177,6 +177,16 @@ def test_windows_of_late_events_are_open(window: Any) -> None:
     twins.finish()
 
 
+@pytest.mark.parametrize("window", [Sliding(8, 8, 5), Session(2)])
+def test_a_window_of_two_queries_is_open_for_both(window: Any) -> None:
+    twins = Twins([Asked("a", window, ("events",)), Asked("b", window, ("min",))])
+    twins.process([event(8)])
+    twins.peek()
+    assert twins.operator.open_windows() == 2
+    twins.remove("a")
+    twins.peek()
+
+
 # --------------------------------------------------------------------------- windows from before a query was added
 
 ADDED = [Cumulate(3, 12, -3), Band(2, 20), Landmark(2, 4), Session(3), Sliding(8, 3), Cumulate(2, 6, measure="km")]

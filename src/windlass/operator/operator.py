@@ -802,7 +802,7 @@ class Operator(Exclusive):
 
     @reading
     def open_windows(self) -> int:
-        """How many windows hold events and are not complete.
+        """How many windows hold events and are not complete, counted once for each query.
 
         That takes a `peek`, unless all windows have fixed edges or are sessions and no late event waits for the next
         watermark.
