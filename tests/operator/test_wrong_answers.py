@@ -167,6 +167,26 @@ def test_a_function_that_raises_at_the_first_batch_leaves_nothing() -> None:
     assert op.finish()["own"]["max(y)"].to_pylist() == [3]
 
 
+@pytest.mark.parametrize("window", [Sliding(8, 8, 5), Cumulate(1, 4), Session(8)])
+def test_windows_of_late_events_are_open(window: Any) -> None:
+    twins = Twins([Asked("q", window, ("max",))], allowed_lateness=1)
+    twins.advance(10)
+    twins.process([event(9)])
+    twins.peek()
+    assert twins.operator.open_windows() > 0
+    twins.finish()
+
+
+@pytest.mark.parametrize("window", [Sliding(8, 8, 5), Session(2)])
+def test_a_window_of_two_queries_is_open_for_both(window: Any) -> None:
+    twins = Twins([Asked("a", window, ("events",)), Asked("b", window, ("min",))])
+    twins.process([event(8)])
+    twins.peek()
+    assert twins.operator.open_windows() == 2
+    twins.remove("a")
+    twins.peek()
+
+
 # --------------------------------------------------------------------------- windows from before a query was added
 
 ADDED = [Cumulate(3, 12, -3), Band(2, 20), Landmark(2, 4), Session(3), Sliding(8, 3), Cumulate(2, 6, measure="km")]

@@ -428,8 +428,9 @@ class General(Engine):
     def choice(self) -> Choice | None:
         return self.sliced.choice
 
-    def open_windows(self, watermark: int) -> int:
-        return self.sliced.open_windows(watermark)
+    def open_windows(self, watermark: int) -> int | None:
+        waits = any(len(events) for events, _ in self.sliced.pending)  # late events are in no slice yet
+        return None if waits else self.sliced.open_windows(watermark)
 
     def held(self) -> dict[str, int]:
         s = self.sliced

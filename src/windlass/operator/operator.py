@@ -802,9 +802,10 @@ class Operator(Exclusive):
 
     @reading
     def open_windows(self) -> int:
-        """How many windows hold events and are not complete.
+        """How many windows hold events and are not complete, counted once for each query.
 
-        Counted, where windows have fixed edges or are sessions; otherwise it takes a `peek`.
+        That takes a `peek`, unless all windows have fixed edges or are sessions and no late event waits for the next
+        watermark.
         """
         counted = [
             branch.engine.open_windows(self._reached) if branch.engine is not None else 0 for branch in self._branches

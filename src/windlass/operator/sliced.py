@@ -535,17 +535,19 @@ class Sliced:
     def open_windows(self, watermark: int) -> int:
         """Number of windows that hold events and are incomplete at a watermark, which may be ahead of this engine's."""
         watermark = max(watermark, self.watermark)
-        n = 0
+        n, asked = 0, self.plan.asked
         if len(self.specs):
             shape = (len(self.specs), len(self.latest) if len(self.empty) else 1)
             after = np.maximum(np.full(shape, watermark, np.int64), self.floor[:, np.newaxis])
             every, upto = np.arange(len(self.specs)), np.full(shape, NEVER, np.int64)
-            n = int(self._count_due(every, after, upto).sum())
+            counts = self._count_due(every, after, upto).tolist()
+            n = sum(count * int(asked[i]) for i, count in zip(self.periodic, counts, strict=True))
         again = np.zeros(len(self.latest), np.bool_)
         for i, gap in self.sessions:
             found = self._find_sessions(gap, watermark, NEVER, again)
             since = self.plan.findings[i].since
-            n += int(np.count_nonzero(found[:, due.LOW] > since + gap)) if since != LONG_AGO else len(found)
+            count = int(np.count_nonzero(found[:, due.LOW] > since + gap)) if since != LONG_AGO else len(found)
+            n += count * int(asked[i])
         return n
 
     def _find_sessions(self, gap: int, before: int, upto: int, again: Array) -> Array:
