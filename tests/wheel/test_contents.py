@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import multiprocessing
 import os
@@ -445,6 +446,20 @@ def test_another_process_sees_one_watermark_while_the_writer_goes_on(tmp_path: P
     process.join()
     assert not wrong
     assert watermarks > 3
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_shared_wheel_is_not_shared(tmp_path: Path, again: Any) -> None:
+    w = wheel()
+    w.insert_many(np.arange(10), np.arange(10))
+    w.advance_to(5)
+    w.share(tmp_path)
+    copied = again(w)
+    copied.insert_many(np.full(400, 100), np.arange(5, 405))
+    copied.advance_to(405)
+    w.advance_to(10)
+    assert copied.query(0, 405) == 45 + 400 * 100
+    assert Wheel.attach(tmp_path, w.aggregate).query(0, 10) == w.query(0, 10) == 45
 
 
 def test_what_cannot_be_shared_is_refused(tmp_path: Path) -> None:

@@ -227,3 +227,39 @@ def test_a_copy_goes_on_with_its_windows(again: Any, aggregate: Any, size: int, 
         assert rings == [(window.pairs, window.pairs) for window in copied._windows for _ in window.keys]
     wanted = [w.advance_to(t).table.to_pylist() for t in (61, 62, 75, 200, 410)]
     assert [copied.advance_to(t).table.to_pylist() for t in (61, 62, 75, 200, 410)] == wanted
+
+
+PLUS = agg.define("plus", lift=lambda x: x, combine=lambda a, b: a + b, commutative=True)()
+
+
+@pytest.mark.parametrize(
+    "aggregate, dtype, options",
+    [(agg.sum(), "float64", {"invertible": True}), (agg.sum(), "float64", {"prefix": True}), (PLUS, "int64", {})],
+    ids=["floats that subtract", "floats in prefixes", "no identity"],
+)
+def test_a_copy_keeps_the_form_of_partials(aggregate: Any, dtype: str, options: Any) -> None:
+    """Partials in windows have the wheel's form, which may not be the form that a store of its own has."""
+    w = Wheel(aggregate, 0, tick=1, unit="s", dtype=dtype, **options)
+    w.window(6), w.window(40, 2)
+    w.insert_many(np.arange(50), np.arange(50))
+    w.advance_to(33)
+    copied = copy.copy(w)
+    assert copied.advance_to(200).table.to_pylist() == w.advance_to(200).table.to_pylist()
+
+
+@pytest.mark.parametrize("on_overflow", ["raise", "null", "wrap"])
+@pytest.mark.parametrize("subtracts", [None, False])
+def test_a_copy_widens_its_windows_with_its_slots(on_overflow: Any, subtracts: bool | None) -> None:
+    """A great value in a window widens the sums of a copy neither earlier nor later than those of the wheel."""
+    values = [2**60 if t == 7 else 1 for t in range(50)] + [2**62, -(2**62), 2**62, -3]
+    w = Wheel(agg.sum(on_overflow=on_overflow), 0, tick=1, unit="s", dtype="int64", invertible=subtracts)
+    w.window(40, 1)
+    for begin, end in ((0, 7), (7, 8), (8, 50)):  # Σ|x| is bounded by the batch: it stays below 2^63
+        w.insert_many(values[begin:end], range(begin, end))
+    w.advance_to(45)
+    copied = copy.copy(w)
+    for each in (w, copied):
+        found = list(each.advance_to(50))
+        each.insert_many(values[50:], range(50, 54))
+        found += each.advance_to(100)
+        assert [row.value for row in found] == [sum(values[max(t - 40, 0) : t]) for t in range(46, 94)]

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from windlass.wheel.keys import Keys
 from windlass.wheel.plans import INVERTIBLE
 from windlass.wheel.reading import Readable
 from windlass.wheel.sessions import Session
+from windlass.wheel.slots import Memory
 from windlass.wheel.ticks import Clock, Instant
 from windlass.wheel.windows import Window
 from windlass.wheel.writer import PACE, SEEN, TICK
@@ -289,6 +290,14 @@ class Wheel(Engine):
         self._slots.move(publisher)
         self._publisher = publisher
         self._publish()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy that shares no state. It is not shared with other processes: the files stay those of this wheel."""
+        if (publisher := self._publisher) is not None:
+            memo[id(publisher)] = Memory()
+        made = super().__deepcopy__(memo)
+        made._publisher = None
+        return made
 
     @staticmethod
     def attach(path: str | os.PathLike[str], aggregate: Aggregate) -> SharedReader:

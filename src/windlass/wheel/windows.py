@@ -22,7 +22,8 @@ amortised three (TwoStacks) a pair. None over a quiet time of `RARE` ticks; what
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -204,10 +205,12 @@ class Window:
         """All keys are followed to a tick; one that is new begins there."""
         self.position = position
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The state of a copy. A store's copy begins at its ring's begin, so its tags do, too."""
-        keys = [(store, np.roll(tags, -int(store._header[0])), *rest) for store, tags, *rest in self.keys]
-        return self.__dict__ | {"keys": keys}
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy with arrays of its own. Its stores stay bound to the wheel's monoid and keep the room in their rings,
+        which their snapshots do not."""
+        other = copy.copy(self)
+        other.keys = [(store.copied(), *copy.deepcopy(rest, memo)) for store, *rest in self.keys]
+        return other
 
     def _key(self, m: Monoid, key: int) -> tuple[Any, Array, Array, Any]:
         while len(self.keys) <= key:
@@ -215,7 +218,7 @@ class Window:
         return self.keys[key]
 
     def _new_key(self, m: Monoid, position: int, covered: int) -> tuple[Any, Array, Array, Any]:
-        store = self.kind(self.aggregate, capacity=self.pairs)  # copies keep it: the kernel does not enlarge a ring
+        store = self.kind(self.aggregate)
         store._install(m, self.pairs)
         book = np.zeros(BOOK, np.int64)
         book[[RANGE, SLIDE, PHASE]] = self.length, self.step, self.phase
