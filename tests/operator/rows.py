@@ -345,7 +345,9 @@ class Twins:
         self.log.append("peek")
         early, want = self.operator.peek(), self.oracle.peek()
         assert_same_rows(operator_rows(early, self.asked, self.key), want, " | ".join(self.log))
-        assert self.operator.open_windows() == len(want), f"open windows after {' | '.join(self.log)}"
+        empty = {query.name for query in self.asked if query.emit_empty}
+        if not any(row.query in empty and row.end <= self.oracle.watermark for row in want):  # complete, not due
+            assert self.operator.open_windows() == len(want), f"open windows after {' | '.join(self.log)}"
         self._check_counters()
 
     def _check_identities(self, results: Any) -> None:
