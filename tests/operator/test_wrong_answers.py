@@ -13,6 +13,7 @@ from tests.operator.rows import Asked, Twins, event
 from tests.operator.streams import NON_DETERMINISTIC, STEPS
 from windlass import Operator, Query, agg
 from windlass.errors import InvalidArgument, OutOfOrder, TooManyRows
+from windlass.operator.slicer import Slicer
 
 
 def reason(twins: Twins) -> str:
@@ -368,3 +369,23 @@ def test_finish_applies_the_watermark_that_was_reached_before_the_last_one() -> 
     twins.process([event(4, id=4)])
     rows = [row for row in twins.finish(partial=True) if (row.low, row.high) == (4, 8)]
     assert sorted((row.revision, row.retraction) for row in rows) == [(1, True), (2, False)]
+
+
+@pytest.mark.parametrize(
+    ("left", "gone"),
+    [(agg.count("x"), agg.avg("x")), (agg.sum("x"), agg.avg("x")), (agg.max("x"), agg.min_max("x"))],
+    ids=["count", "sum", "max"],
+)
+def test_slices_after_a_query_that_shared_its_partial_was_removed(left: Any, gone: Any) -> None:
+    batch = pa.table({"ts": [1, 2], "x": pa.array([3, 5], pa.int32())})
+    queries = [Query("left", windlass.Tumbling(20), left), Query("gone", windlass.Tumbling(20), gone)]
+    op = Operator(queries, time="ts")
+    op.process(batch)
+    op.remove("gone")
+    slicer = Slicer(queries[:1], batch.schema, time="ts")
+    slicer.process(batch)
+    op.process_slices(slicer.take())
+    twice = Operator(queries[0], time="ts")
+    twice.process(batch)
+    twice.process(batch)
+    assert op.finish()["left"].equals(twice.finish()["left"])

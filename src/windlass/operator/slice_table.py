@@ -91,15 +91,19 @@ class Union:
 
     def _place(self, plan: Plan, kept: Kept, own: Monoid) -> tuple[int, list[int]] | None:
         """Where a partial of a branch is, and its fields: its own, or in one that holds it (a sum in a mean). None if
-        only queries that were removed have asked for it."""
-        where = None if kept.where is None else plan.predicates[kept.where]
+        only queries that were removed have asked for it as a whole."""
         for a in (kept.aggregate, *carriers(kept.aggregate)):
-            for i, mine in enumerate(self.plan.kept):
-                same = where is None if mine.where is None else self.plan.predicates[mine.where] == where
-                fields = _fields_in(self.monoids[i], own) if same and mine.aggregate == a else None
+            for i, mine in self._of_same_events(plan, kept):
+                fields = _fields_in(self.monoids[i], own) if mine.aggregate == a else None
                 if fields is not None:
                     return i, fields
         return None
+
+    def _of_same_events(self, plan: Plan, kept: Kept) -> list[tuple[int, Kept]]:
+        """The partials of the table with the same filter as a branch's."""
+        where = None if kept.where is None else plan.predicates[kept.where]
+        filters = [None if mine.where is None else self.plan.predicates[mine.where] for mine in self.plan.kept]
+        return [(i, mine) for i, mine in enumerate(self.plan.kept) if filters[i] == where]
 
     def read(self, table: pa.Table) -> SliceTable:
         """The slices of a table that a slicer with these queries has written."""
@@ -137,10 +141,24 @@ class Union:
         for kept, lift in zip(branch.plan.kept, branch.running.lifts, strict=True):
             place = self._place(branch.plan, kept, lift.monoid)
             if place is None:
-                partials.append(_nothing(lift.monoid, len(slices)))
+                partials.append(self._pieces(slices, branch.plan, kept, lift.monoid))
             else:
                 partials.append(tuple(slices.partials[place[0]][field] for field in place[1]))
         return partials
+
+    def _pieces(self, slices: SliceTable, plan: Plan, kept: Kept, own: Monoid) -> Columns:
+        """A partial that only removed queries asked for as a whole: the fields that other queries read, zeros elsewhere.
+
+        After a mean was removed, a count may still be read from its partials. The slices have just the count.
+        """
+        names = [field.name for field in own.fields]
+        columns = [np.zeros_like(column) for column in own.allocate(len(slices))]
+        for i, mine in self._of_same_events(plan, kept):
+            if kept.aggregate in carriers(mine.aggregate):
+                for field, column in zip(self.monoids[i].fields, slices.partials[i], strict=True):
+                    if field.name in names:
+                        columns[names.index(field.name)] = column
+        return tuple(columns)
 
     def _beyond(self, slices: SliceTable, branch: Branch) -> list[int]:
         """The lifts of a branch for which some slice's sum exceeds 64 bits."""
@@ -158,11 +176,6 @@ class Union:
             values = [lowered(monoid, partials[kept], rows) for kept, monoid in group.lowering]
             for query in group.queries:
                 yield query, values
-
-
-def _nothing(m: Monoid, rows: int) -> Columns:
-    """Zero partials for a removed query."""
-    return tuple(np.zeros_like(column) for column in m.allocate(rows))
 
 
 def _fields_in(carrier: Monoid, own: Monoid) -> list[int] | None:
