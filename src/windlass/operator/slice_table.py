@@ -147,7 +147,7 @@ class Union:
         return partials
 
     def _pieces(self, slices: SliceTable, plan: Plan, kept: Kept, own: Monoid) -> Columns:
-        """A partial that only removed queries asked for as a whole: the fields that other queries read, zeros elsewhere.
+        """A partial that only removed queries asked for as a whole: the fields that others read, zeros elsewhere.
 
         After a mean was removed, a count may still be read from its partials. The slices have just the count.
         """
