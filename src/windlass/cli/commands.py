@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree as Shown
 
-from windlass import __version__
 from windlass.cli.history import build_history_command
 from windlass.cli.queries import read_queries
 from windlass.errors import WindlassError
@@ -19,6 +18,7 @@ from windlass.sharing.plan import Plan
 from windlass.sharing.planning import OPTIMIZERS, alternatives, plan
 from windlass.sharing.showing import called
 from windlass.sharing.techniques import TECHNIQUES
+from windlass.version import __version__
 
 __all__ = ["windlass"]
 

@@ -22,10 +22,10 @@ from windlass import windows
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.definitions import aggregate_of, definition_of
 from windlass.errors import WindlassError
+from windlass.formats.tagged_json import decode, encode
 from windlass.operator import stand_ins
 from windlass.operator.query import Query
 from windlass.operator.stand_ins import Parts
-from windlass.stores.objects import decode, encode
 from windlass.windows.predicate import Predicate
 from windlass.windows.window import Window
 

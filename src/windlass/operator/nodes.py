@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from windlass.aggregates.monoid import Columns
 from windlass.errors import CorruptSnapshot
+from windlass.formats.tagged_json import decode, encode
 from windlass.operator.answers import Answers
 from windlass.operator.branch import Branch
 from windlass.operator.emitted import Emitted, Rows
@@ -47,7 +48,6 @@ from windlass.slicing.slices import (
     Slices,
     lines,
 )
-from windlass.stores.objects import decode, encode
 
 Array = np.ndarray[Any, Any]
 

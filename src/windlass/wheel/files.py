@@ -40,7 +40,7 @@ from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.overflow import HIGH
 from windlass.aggregates.values import OBJECT
 from windlass.errors import CorruptSnapshot, InvalidArgument
-from windlass.stores.objects import decode, encode
+from windlass.formats.tagged_json import decode, encode
 from windlass.wheel.settings import read_json, write_json
 
 __all__ = ["Directory", "Form", "names_of", "newest_versions", "partials_from_arrow", "partials_to_arrow"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from windlass.errors import CorruptSnapshot, WrongType
-from windlass.stores.objects import decode, encode
+from windlass.formats.tagged_json import decode, encode
 
 Point = collections.namedtuple("Point", "x y")
 

@@ -1,7 +1,7 @@
-"""Python objects as plain JSON, for partials that are objects. Unlike pickle, reading it runs no code.
+"""Python objects as JSON, for partials that are objects. Unlike pickle, reading it runs no code.
 
-Numbers (any size), strings, None and booleans stand for themselves; everything else is {"kind": content}. What is
-read back is of the same type as what was written, so an object of a subclass, a Counter say, is refused.
+Numbers (of any size), strings, None and booleans stand for themselves; everything else is {"kind": content}. What is
+read is of the same type as what was written, so an object of a subclass, such as a Counter, is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ import numpy as np
 
 from windlass.errors import CorruptSnapshot, WrongType
 
+__all__ = ["Hook", "decode", "encode"]
+
 Hook = Callable[[Any], Any] | None
+
+_DEEPEST = 100  # levels of objects in objects
 
 
 def encode(value: Any, hook: Hook = None) -> Any:
@@ -26,7 +30,13 @@ def encode(value: Any, hook: Hook = None) -> Any:
 
 
 def decode(value: Any, hook: Hook = None) -> Any:
-    plain = _decode(value)
+    """The object that `encode` was given; `hook` turns a plain one into an aggregate's own."""
+    try:
+        plain = _decode(value, 0)
+    except (CorruptSnapshot, MemoryError):
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise CorruptSnapshot(f"an object of the snapshot cannot be read: {type(error).__name__}: {error}") from error
     return hook(plain) if hook is not None and plain is not None else plain
 
 
@@ -64,36 +74,58 @@ def _encode(value: Any) -> Any:
     )
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: Any, depth: int) -> Any:
+    if isinstance(value, list):
+        raise CorruptSnapshot("an object of the snapshot is a bare list")
     if not isinstance(value, dict):
         return value
+    if depth > _DEEPEST:
+        raise CorruptSnapshot(f"an object of the snapshot is nested more than {_DEEPEST} levels deep")
     if len(value) != 1:
         raise CorruptSnapshot(f"an object of the snapshot has {len(value)} kinds")
     ((kind, content),) = value.items()
-    if kind not in _DECODERS:
+    if kind in _PLAIN:
+        return _PLAIN[kind](content)
+    if kind == "dict":
+        return {_decode(k, depth + 1): _decode(v, depth + 1) for k, v in content}
+    if kind not in _NESTED:
         raise CorruptSnapshot(f"the snapshot holds an object of unknown kind {kind!r}")
-    return _DECODERS[kind](content)
+    return _NESTED[kind]([_decode(item, depth + 1) for item in content])
 
 
 def _objects(items: list[Any]) -> np.ndarray[Any, Any]:
     array = np.empty(len(items), object)
-    for i, item in enumerate(items):
-        array[i] = _decode(item)
+    for i, item in enumerate(items):  # one by one: a list is a value here, not a row
+        array[i] = item
     return array
 
 
-_DECODERS: dict[str, Callable[[Any], Any]] = {
+def _array(content: Any) -> np.ndarray[Any, Any]:
+    dtype, shape, raw = content
+    if np.dtype(dtype).kind not in _KINDS:
+        raise CorruptSnapshot(f"an array of the snapshot cannot be of {dtype!r}")
+    return np.frombuffer(base64.b64decode(raw), dtype).reshape(shape).copy()
+
+
+def _scalar(content: Any) -> Any:
+    dtype, raw = content
+    return _array([dtype, [1], raw])[0]
+
+
+_KINDS = "biufcMmSU"
+_NESTED: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "list": list,
+    "set": set,
+    "frozenset": frozenset,
+    "objects": _objects,
+}
+_PLAIN: dict[str, Callable[[Any], Any]] = {
     "float": float,
     "bytes": base64.b64decode,
-    "tuple": lambda items: tuple(_decode(item) for item in items),
-    "list": lambda items: [_decode(item) for item in items],
-    "frozenset": lambda items: frozenset(_decode(item) for item in items),
-    "set": lambda items: {_decode(item) for item in items},
-    "dict": lambda items: {_decode(k): _decode(v) for k, v in items},
     "decimal": Decimal,
-    "objects": _objects,
-    "array": lambda c: np.frombuffer(base64.b64decode(c[2]), c[0]).reshape(c[1]).copy(),
-    "scalar": lambda c: np.frombuffer(base64.b64decode(c[1]), c[0])[0],
+    "array": _array,
+    "scalar": _scalar,
     "datetime": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,
     "time": datetime.time.fromisoformat,
