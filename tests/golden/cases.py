@@ -6,6 +6,7 @@ what it reads. Everything here is arithmetic, so that each run sees the same eve
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,16 @@ import pyarrow.compute as pc
 import windlass
 from windlass import FineGrained, History, Level, Query, Watermarks, Wheel, agg
 from windlass.aggregates.partials import partial
+from windlass.formats.query import QUERY
+from windlass.formats.spark import HEAD
+from windlass.formats.wheel import WHEEL_SHARED
+from windlass.operator.asked import query_record
+from windlass.operator.definitions import defined
+from windlass.operator.slicer import Slicer
+from windlass.operator.stand_ins import Parts
+from windlass.spark.blocks import decode_block, encode_block
+from windlass.spark.job import Job
+from windlass.spark.state import Head, decode_step, encode_step, head_of
 from windlass.stores import (
     DABA,
     BInt,
@@ -381,7 +392,112 @@ def _told_by_history(path: Path) -> Any:
 
 HISTORIES = {"two_buckets": Case(_history, _told_by_history)}
 
+# --------------------------------------------------------------------------- queries, Spark, what is shared
+
+
+def _query(query: Query) -> Case:
+    def answers(path: Path) -> Any:
+        record = QUERY.read_from(path)
+        made = None if record["definition"] is None else defined(record["name"], record["definition"])
+        return [record["name"], record["window"], record["aggregates"], record["filter"], repr(made)]
+
+    return Case(lambda path: QUERY.write_to(path, query_record(query)), answers)
+
+
+def _removed() -> Case:
+    """A query with functions, which was removed beside one that has the same window."""
+    live = Query("live", Punctuation("flag"), agg.count(), where=pc.field("x") > 0)
+    gone = Query("gone", Punctuation("flag"), MEAN("x"), agg.sum("y"), where=lambda table: table["flag"])
+
+    def answers(path: Path) -> Any:
+        record = QUERY.read_from(path)
+        made = defined(record["name"], record["definition"], [live])
+        return [record["name"], made is not None and made.window == live.window, repr(record["definition"])]
+
+    return Case(lambda path: QUERY.write_to(path, query_record(gone, Parts([live], None))), answers)
+
+
+QUERIES = {query.name: _query(query) for query in (*FIXED, *SESSIONS, *FOUND, FUNCTIONS[0])} | {"removed": _removed()}
+
+
+def _slices() -> pa.Table:
+    slicer = Slicer([FIXED[0], FIXED[5], FIXED[6]], events(0, 1).schema, time="ts", key="user")
+    slicer.process(events(0, 40))
+    return slicer.take()
+
+
+def _block(make: Callable[[], pa.Table], kind: str) -> Case:
+    def answers(data: bytes) -> Any:
+        found, table = decode_block(data)
+        return [found, str(table.schema.remove_metadata()).splitlines(), repr(table.to_pylist())]
+
+    return in_bytes(lambda: encode_block(make(), kind), answers)
+
+
+BLOCKS = {"events": _block(lambda: events(0, 9), "events"), "slices": _block(_slices, "slices")}
+
+
+def _step() -> Case:
+    def answers(data: bytes) -> Any:
+        blocks, watermark = decode_step(data)
+        return [watermark, [None if not len(block) else decode_block(block)[1].num_rows for block in blocks]]
+
+    def write() -> bytes:
+        first, last = (encode_block(some, "events") for some in (events(0, 9), events(9, 3)))
+        return encode_step([first, b"", last], 1000)
+
+    return in_bytes(write, answers)
+
+
+def _head() -> Case:
+    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("x", pa.int64())])
+    job = Job((Query("sum", Tumbling("10s"), agg.sum("x")),), schema, "ts", (), None, 0, None, "slices", 4)
+
+    def answers(data: bytes) -> Any:
+        head = head_of((HEAD.version, data), 3)
+        was = job.before(head.job)
+        return [
+            head.token.hex(),
+            head.base.hex(),
+            head.watermark,
+            head.timer,
+            head.log,
+            head.snapshot,
+            repr(was.queries),
+        ]
+
+    return in_bytes(lambda: Head(b"t" * 16, b"b" * 16, job.fingerprint, 7, 8, 9, 10).row()[-1], answers)
+
+
+def _shared() -> Case:
+    """The record that lies in a control file."""
+
+    def write(path: Path) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            w = Wheel(agg.sum(), 0, tick=1, levels=[1, 10], write_ahead=16, dtype="int64", keys=True)
+            w.share(place)
+            w.insert_many([1, 2, 3], [0, 5, 17], ["a", "b", "a"])
+            w.advance_to(40)
+            with (Path(place) / "control").open("rb") as file:
+                words = np.frombuffer(file.read(32), np.int64)
+                path.write_bytes(file.read(int(words[2])))
+
+    def answers(path: Path) -> Any:
+        found = WHEEL_SHARED.unseal(path.read_bytes())
+        arrays = {name: found[name].tolist() for name in ("header", "gaps", "some")}
+        some = found["some"]
+        totals = [column[some].tolist() for column in found["totals"]]
+        return [arrays, totals, found["keys"], found["wide"], len(found["arrays"])]
+
+    return Case(write, answers)
+
+
 CASES: dict[str, dict[str, Case]] = {
+    "query": QUERIES,
+    "spark-block": BLOCKS,
+    "spark-step": {"two_blocks": _step()},
+    "spark-head": {"head": _head()},
+    "wheel-shared": {"keys": _shared()},
     "store": STORES,
     "operator": OPERATORS,
     "fine-grained": FINE_GRAINED,

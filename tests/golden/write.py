@@ -1,7 +1,7 @@
 """Write the golden files that are missing, of the versions that are written now: `python -m tests.golden.write`.
 
 A file that is there is never written again. What it answers is kept beside it, as `<name>.answers.json`, and its digest
-goes to the end of `digests.txt`.
+goes to the end of `digests.txt`. `declarations.txt` has a digest of each record's declaration, by version.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from windlass.formats import records
+from windlass.formats.page import outline
+
 HERE = Path(__file__).parent
 DIGESTS = HERE / "digests.txt"
+DECLARATIONS = HERE / "declarations.txt"
 
 
 def answers_of(path: Path) -> Path:
@@ -33,15 +37,22 @@ def digest_of(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
-def listed() -> dict[str, str]:
-    """The digests of golden files, by path."""
-    lines = DIGESTS.read_text().splitlines() if DIGESTS.exists() else []
-    return {path: digest for digest, path in (line.split(maxsplit=1) for line in lines)}
+def listed(place: Path = DIGESTS) -> dict[str, str]:
+    """The digests of golden files by path, or of declarations by record and version."""
+    lines = place.read_text().splitlines() if place.exists() else []
+    return {of: digest for digest, of in (line.split(maxsplit=1) for line in lines)}
+
+
+def declared() -> dict[str, str]:
+    """The digests of the declarations as they are now."""
+    return {
+        f"{record.name} {record.version}": hashlib.blake2b(outline(record).encode(), digest_size=16).hexdigest()
+        for record in records()
+    }
 
 
 def main() -> None:
     from tests.golden.cases import CASES
-    from windlass.formats import records
 
     versions = {record.name: record.version for record in records()}
 
@@ -56,6 +67,9 @@ def main() -> None:
             case.write(path)
             answers_of(path).write_text(as_json(case.answers(path)))
             print(path.relative_to(HERE))
+    known = listed(DECLARATIONS)
+    with DECLARATIONS.open("a") as file:
+        file.writelines(f"{digest}  {name}\n" for name, digest in declared().items() if name not in known)
     known = listed()
     with DIGESTS.open("a") as file:
         for path in files():

@@ -16,6 +16,7 @@ import pytest
 
 from windlass import History, Wheel, agg
 from windlass.errors import Busy, CorruptSnapshot, Interrupted, InvalidArgument, UnsupportedAggregate
+from windlass.formats import record
 from windlass.wheel import files, history_files
 from windlass.wheel.history_files import HistoryFiles, Kept
 from windlass.wheel.windows import Window
@@ -165,7 +166,7 @@ def disk_full(*arguments: Any) -> None:
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(files.Directory, "_write"), (files, "write_json"), (files.Directory, "compact")],
+    [(files.Directory, "_write"), (record, "write_document"), (files.Directory, "compact")],
     ids=["slots", "manifest", "after the manifest"],
 )
 def test_a_save_that_fails_is_repeated_under_its_number(

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.tree import Tree as Shown
 
 from windlass.cli.history import build_history_command
+from windlass.cli.inspection import inspect_command
 from windlass.cli.queries import read_queries
 from windlass.errors import WindlassError
 from windlass.sharing.cost import OBJECTIVES
@@ -32,6 +33,7 @@ def windlass() -> None:
 
 
 windlass.add_command(build_history_command)
+windlass.add_command(inspect_command)
 
 
 @windlass.command("plan")

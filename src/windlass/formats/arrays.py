@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from windlass.errors import CorruptSnapshot
 from windlass.formats.container import parse_json
-from windlass.formats.kinds import MOST, Kind, Reader, Walk, Writer
+from windlass.formats.kinds import MOST, Group, Kind, Reader, Walk, Writer
 from windlass.formats.tagged_json import decode, encode
 
 __all__ = ["Array", "ArrowSchema", "ArrowTable", "Bytes", "Column", "Embedded", "Objects", "Tagged", "ipc_bytes"]
@@ -120,10 +120,10 @@ class Tagged(Kind):
 
 
 class Bytes(Kind):
-    """Bytes; `length` of them, if that is fixed."""
+    """Bytes; `length` of them, if that is fixed. `of`: what they are, as JSON."""
 
-    def __init__(self, length: int | None = None) -> None:
-        self.length = length
+    def __init__(self, length: int | None = None, *, of: Kind | None = None) -> None:
+        self.length, self.of = length, of
         self.text = "bytes" if length is None else f"{length} bytes"
 
     def write(self, value: bytes | memoryview, to: Writer) -> Any:
@@ -137,6 +137,9 @@ class Bytes(Kind):
             of.refuse(f"has {len(part)} bytes, expected {node}")
         self._check(part, of)
         return part
+
+    def groups(self) -> list[tuple[str, Group]]:
+        return [] if self.of is None else self.of.groups()
 
     def _check(self, value: bytes | memoryview, walk: Walk) -> None:
         if self.length is not None and len(value) != self.length:

@@ -8,7 +8,9 @@ that follow, up to the end of the group that names it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NoReturn
 
 from windlass.errors import CorruptSnapshot
@@ -111,6 +113,8 @@ class Integer(Kind):
         self.text = f"integer{_range(least, most)}{f', below {below}' if below else ''}{f': {size}' if size else ''}"
 
     def write(self, value: Any, to: Writer) -> Any:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            to.refuse(f"is {_shown(value)}, expected an integer")
         return self._checked(int(value), to)
 
     def read(self, node: Any, of: Reader) -> Any:
@@ -155,18 +159,23 @@ class Flag(Kind):
 
 
 class Text(Kind):
-    """A text; one of `choices` if there are any."""
+    """A text; one of `choices` if there are any, or one that matches a `pattern` as a whole."""
 
-    def __init__(self, *choices: str, most: int = 1 << 20) -> None:
+    def __init__(self, *choices: str, pattern: str | None = None, most: int = 1 << 20) -> None:
         self.choices, self.most = choices, most
-        self.text = " \\| ".join(f"`{choice}`" for choice in choices) if choices else "text"
+        self.pattern = None if pattern is None else re.compile(pattern, re.ASCII)
+        self.text = " or ".join(f"`{choice}`" for choice in choices) or (
+            f"text like `{pattern}`" if pattern else "text"
+        )
 
     def write(self, value: Any, to: Writer) -> Any:
         return self.read(value, to)
 
     def read(self, node: Any, of: Walk) -> Any:
         if type(node) is not str or (self.choices and node not in self.choices) or len(node) > self.most:
-            of.refuse(f"is {_shown(node)}, expected {' or '.join(map(repr, self.choices)) or 'a text'}")
+            of.refuse(f"is {_shown(node)}, expected {self.text}")
+        if self.pattern is not None and not self.pattern.fullmatch(node):
+            of.refuse(f"is {_shown(node)}, expected {self.text}")
         return node
 
 
@@ -269,7 +278,7 @@ class Group(Kind):
 
     def __init__(self, title: str, *fields: Field, sizes: str = "", rules: Sequence[Rule] = ()) -> None:
         self.title, self.fields, self.rules, self.sizes = title, fields, tuple(rules), tuple(sizes.split())
-        self.text = f"[{title}](#{title.replace(' ', '-')})"
+        self.text = f"[{title}](#{re.sub('[^a-z -]', '', title).replace(' ', '-')})"
         self._names = frozenset(field.name for field in fields)
         self._needed = frozenset(field.name for field in fields if not field.optional)
 
