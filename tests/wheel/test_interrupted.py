@@ -226,7 +226,7 @@ def test_opening_without_memory_says_nothing_of_damage(
         with pytest.raises(MemoryError):
             Wheel.open(tmp_path, agg.sum())
     with monkeypatch.context() as patched:
-        patched.setattr(files.pa, "memory_map", lambda path: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+        patched.setattr(files, "_digest", lambda path: (_ for _ in ()).throw(OSError(24, "Too many open files")))
         with pytest.raises(OSError, match="Too many") as caught:
             Wheel.open(tmp_path, agg.sum())
         assert not isinstance(caught.value, CorruptSnapshot)

@@ -39,6 +39,7 @@ class Array(Kind):
     def write(self, value: Values, to: Writer) -> Any:
         if value.dtype != self.dtype:
             to.refuse(f"is of {value.dtype}, expected {self.dtype}")
+        fix_axes(value.shape, self.axes, to)
         self._check(value, to)
         return write_array(value, to)
 
@@ -50,8 +51,7 @@ class Array(Kind):
         return values
 
     def _check(self, values: Values, walk: Walk) -> None:
-        fix_axes(values.shape, self.axes, walk)
-        if not values.size:
+        if not values.size or (self.least is None and self.below is None):
             return
         if self.least is not None and values.min() < self.least:
             walk.refuse(f"has the value {values.min()}, expected {self.text}")
@@ -218,9 +218,11 @@ class Embedded(Kind):
 def fix_axes(shape: tuple[int, ...], axes: tuple[Size, ...], walk: Walk) -> None:
     if len(shape) != len(axes):
         walk.refuse(f"has {len(shape)} dimensions, expected {len(axes)}")
+    sizes = walk.sizes
     for length, axis in zip(shape, axes, strict=True):
-        if isinstance(axis, str):
-            walk.fix(axis, length)
+        if type(axis) is str:
+            if sizes.setdefault(axis, length) != length:
+                walk.fix(axis, length)
         elif length != axis:
             walk.refuse(f"has {length} entries along an axis, expected {axis}")
 
@@ -261,7 +263,7 @@ def write_objects(values: Values, to: Writer) -> Any:
 
 
 def read_objects(node: Any, of: Reader) -> Values:
-    items = parse_json(bytes(of.part()), ".".join(of.path))
+    items = parse_json(bytes(of.part()), "objects of the record")
     if type(items) is not list or node != [len(items)]:
         of.refuse("has another number of objects than it says")
     values = np.empty(len(items), object)
@@ -296,6 +298,8 @@ def read_ipc(part: memoryview, of: Reader, rows: Any) -> pa.Table:
 def _shape_of(node: Any, of: Reader) -> tuple[tuple[int, ...], int | None, int]:
     """The shape of an array; the axis along which it was abridged, and how much of that was kept."""
     shape, axis, kept = node, None, 0
+    if type(node) is list and len(node) == 1 and type(node[0]) is int and 0 <= node[0] < 1 << 48:
+        return (node[0],), None, 0  # most of them
     if type(node) is list and len(node) == 3 and type(node[0]) is list:
         shape, axis, kept = node
     if type(shape) is not list or len(shape) > _MOST_AXES or not all(_is_size(length) for length in shape):

@@ -36,15 +36,25 @@ __all__ = [
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
+class Refused(CorruptSnapshot):
+    """A value that a record cannot have. The kinds around it add their names on the way out."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        return f"{'.'.join(reversed(self.path)) or 'the record'} {self.args[0]}"
+
+
 class Walk:
-    """Where in a record a writer or a reader is, and the sizes that are known there."""
+    """The sizes that are known where a writer or a reader is in a record."""
 
     def __init__(self) -> None:
-        self.path: list[str] = []
         self.sizes: dict[str, int] = {}
 
     def refuse(self, why: str) -> NoReturn:
-        raise CorruptSnapshot(f"{'.'.join(self.path) or 'the record'} {why}")
+        raise Refused(why)
 
     def fix(self, name: str, size: int) -> None:
         """A size, which must be the same wherever it has this name."""
@@ -218,12 +228,13 @@ class ListOf(Kind):
             walk.refuse(f"has {len(items)} entries, expected {self.text}")
         if self.size is not None:
             walk.fix(self.size, len(items))
-        walk.path.append("")
-        found = []
-        for i, item in enumerate(items):
-            walk.path[-1] = str(i)
-            found.append(of(item, walk))
-        walk.path.pop()
+        found: list[Any] = []
+        try:
+            for item in items:
+                found.append(of(item, walk))  # noqa: PERF401 - its length says where a refusal is
+        except Refused as error:
+            error.path.append(str(len(found)))
+            raise
         return found
 
     def groups(self) -> list[tuple[str, Group]]:
@@ -247,12 +258,13 @@ class MapOf(Kind):
 
     @staticmethod
     def _each(items: Mapping[str, Any], walk: Any, of: Callable[[Any, Any], Any]) -> dict[str, Any]:
-        walk.path.append("")
-        found = {}
-        for name, item in items.items():
-            walk.path[-1] = name
-            found[name] = of(item, walk)
-        walk.path.pop()
+        found, name = {}, ""
+        try:
+            for name, item in items.items():
+                found[name] = of(item, walk)
+        except Refused as error:
+            error.path.append(name)
+            raise
         return found
 
     def groups(self) -> list[tuple[str, Group]]:
@@ -281,30 +293,38 @@ class Group(Kind):
         self.text = f"[{title}](#{re.sub('[^a-z -]', '', title).replace(' ', '-')})"
         self._names = frozenset(field.name for field in fields)
         self._needed = frozenset(field.name for field in fields if not field.optional)
+        self._writes = [(field.name, field.kind.write) for field in fields]
+        self._reads = [(field.name, field.kind.read) for field in fields]
 
     def write(self, value: Mapping[str, Any], to: Writer) -> Any:
-        self._check(value.keys(), to)
+        if value.keys() != self._names:
+            self._check(value.keys(), to)
         outer = self._enter(to)
-        node = {}
-        for field in self.fields:
-            if field.name in value:
-                to.path.append(field.name)
-                node[field.name] = field.kind.write(value[field.name], to)
-                to.path.pop()
+        node, name = {}, ""
+        try:
+            for name, write in self._writes:
+                if name in value:
+                    node[name] = write(value[name], to)
+        except Refused as error:
+            error.path.append(name)
+            raise
         self._leave(dict(value), outer, to)
         return node
 
     def read(self, node: Any, of: Reader) -> Any:
         if type(node) is not dict:
             of.refuse(f"is {_shown(node)}, expected the fields {', '.join(sorted(self._names))}")
-        self._check(node.keys(), of)
+        if node.keys() != self._names:
+            self._check(node.keys(), of)
         outer = self._enter(of)
-        value = {}
-        for field in self.fields:
-            if field.name in node:
-                of.path.append(field.name)
-                value[field.name] = field.kind.read(node[field.name], of)
-                of.path.pop()
+        value, name = {}, ""
+        try:
+            for name, read in self._reads:
+                if name in node:
+                    value[name] = read(node[name], of)
+        except Refused as error:
+            error.path.append(name)
+            raise
         self._leave(value, outer, of)
         return value
 
@@ -315,6 +335,8 @@ class Group(Kind):
             walk.refuse(f"lacks its field {min(missing)!r}")
 
     def _enter(self, walk: Walk) -> dict[str, int]:
+        if not self.sizes:
+            return {}
         return {name: walk.sizes.pop(name) for name in self.sizes if name in walk.sizes}
 
     def _leave(self, value: dict[str, Any], outer: dict[str, int], walk: Walk) -> None:

@@ -200,8 +200,7 @@ class Directory:
         for manifest in manifests.values():
             for file in manifest["files"]:
                 table = self._read(file, memory_map)
-                if len(table) != file["rows"]:
-                    raise CorruptSnapshot(f"{file['name']} has {len(table)} rows, its manifest says {file['rows']}")
+                self._check_rows(file, len(table))
                 tables.setdefault(file["level"], []).append(table)
         return {level: newest_versions(_together(found)) for level, found in tables.items()}
 
@@ -228,6 +227,11 @@ class Directory:
             os.fsync(file.fileno())
         return _digest(path)
 
+    @staticmethod
+    def _check_rows(file: dict[str, Any], rows: int) -> None:
+        if rows != file["rows"]:
+            raise CorruptSnapshot(f"{file['name']} has {rows} rows, its manifest says {file['rows']}")
+
     def _read(self, file: dict[str, Any], memory_map: bool) -> pa.Table:
         path = self.path / file["name"]
         try:
@@ -238,6 +242,7 @@ class Directory:
             if file["name"].endswith(".state"):
                 return WHEEL_STATE.unseal(path.read_bytes(), str(path))["cells"]
             if file["name"].endswith(".parquet"):
+                self._check_rows(file, pq.read_metadata(path).num_rows)
                 return pq.read_table(path, memory_map=memory_map)
             with pa.memory_map(str(path)) if memory_map else pa.OSFile(str(path)) as source:
                 return pa.ipc.open_file(source).read_all()
