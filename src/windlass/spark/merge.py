@@ -106,7 +106,7 @@ def change(job: Job, operator: Operator, milliseconds: int) -> None:
 
 
 def finish(
-    frame: Frame, operator: Operator, blocks: Iterable[bytes] = (), bucket: int | None = None
+    frame: Frame, operator: Operator, blocks: Iterable[bytes | memoryview] = (), bucket: int | None = None
 ) -> Iterator[pa.Table]:
     """Take blocks, then end the stream. With the number of the bucket, the history is written, too."""
     keeper = frame.job.keeper if bucket is not None else None

@@ -245,7 +245,7 @@ def _finished(frame: Frame) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     def finish_bucket(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(given))
         order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("number", "ascending")])
-        blocks = (block.as_buffer() for block in table["block"].take(order))
+        blocks = (memoryview(block.as_buffer()) for block in table["block"].take(order))
         label = table["bucket"][0].as_py()
         for rows in finish(frame, frame.job.operator(), blocks, labels(frame.job.buckets).index(label)):
             yield from batches(rows)
