@@ -3,9 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from windlass.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from windlass import aggregates as agg
-    from windlass import windows
+    from windlass import formats, windows
     from windlass.operator.fine_grained import FineGrained
     from windlass.operator.operator import Operator, aggregate
     from windlass.operator.query import Query
@@ -56,11 +58,11 @@ __all__ = [
     "Wheel",
     "agg",
     "aggregate",
+    "formats",
     "windows",
 ]
-__version__ = "0.1.0"
 
-_MODULES = {"agg": "windlass.aggregates", "windows": "windlass.windows"}
+_MODULES = {"agg": "windlass.aggregates", "formats": "windlass.formats", "windows": "windlass.windows"}
 _HOMES = {
     "FineGrained": "windlass.operator.fine_grained",
     "Operator": "windlass.operator.operator",

@@ -194,7 +194,7 @@ def test_an_expression_is_the_same_in_all_queries_that_are_gone() -> None:
 def test_another_query_needs_another_name() -> None:
     op = windlass.Operator(Query("n", windlass.Tumbling(4), agg.count()), time="ts")
     op.process(table([event(1)]))
-    with pytest.raises(CorruptSnapshot, match=r"'n' was another one.*Tumbling.*another name"):
+    with pytest.raises(CorruptSnapshot, match=r"'n' was another one.*tumbling.*another name"):
         windlass.Operator(Query("n", windlass.Tumbling(5), agg.count()), time="ts").restore(op.snapshot())
     with pytest.raises(CorruptSnapshot, match="other queries: 'n'"):
         windlass.Operator(Query("m", windlass.Tumbling(4), agg.count()), time="ts").restore(op.snapshot())

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from windlass import Query, agg
-from windlass.operator.definitions import defined, definition
+from windlass import Query, agg, windows
+from windlass.formats.kinds import Reader, Writer
+from windlass.formats.query import DEFINITION
+from windlass.operator.definitions import BUILT_IN, defined, definition
 from windlass.windows import (
     Band,
     Cumulate,
@@ -54,6 +56,12 @@ AGGREGATES += [agg.quantile("a", 0.5), agg.approx_quantile("a", 0.25)]
 NO_AGGREGATES = {"Aggregate", "Counter", "bloom_contains", "check_laws", "count_min_estimate", "counted", "define"}
 
 
+def written(query: Query) -> Any:
+    """The definition of a query, as it is read from JSON."""
+    node = DEFINITION.write(definition(query), Writer())  # type: ignore[arg-type]
+    return DEFINITION.read(json.loads(json.dumps(node)), Reader([]))
+
+
 def test_all_aggregates_are_tried() -> None:
     assert {a.name for a in AGGREGATES} | NO_AGGREGATES | {"stddev", "variance", "mean"} >= set(agg.__all__)
 
@@ -61,18 +69,18 @@ def test_all_aggregates_are_tried() -> None:
 @pytest.mark.parametrize("a", AGGREGATES, ids=repr)
 def test_aggregates_come_back(a: Any) -> None:
     query = Query("q", Tumbling("1m"), a, where="is_paid")
-    assert defined("q", json.loads(json.dumps(definition(query)))) == query
+    assert defined("q", written(query)) == query
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=repr)
 def test_windows_come_back(window: Any) -> None:
     query = Query("q", window, agg.sum("a"))
-    assert defined("q", json.loads(json.dumps(definition(query)))) == query
+    assert defined("q", written(query)) == query
 
 
 def test_expressions_are_those_of_the_others_or_nothing_meets_them() -> None:
     dear = Query("q", Tumbling(1), agg.count(), where=pc.field("price") > 10)
-    data = json.loads(json.dumps(definition(dear)))
+    data = written(dear)
     same = Query("other", Tumbling(1), agg.count(), where=pc.field("price") > 10)
     assert defined("q", data, [same]) == dear
     alone = defined("q", data)
@@ -97,7 +105,14 @@ def test_functions_do_not_come_back(query: Query) -> None:
 def test_what_is_not_known_is_not_made() -> None:
     data = definition(Query("q", Tumbling(1), agg.sum("x")))
     assert data is not None
-    assert defined("q", data | {"window": ["Window", {}]}) is None
-    assert defined("q", data | {"aggregates": [["define", [], {}, None]]}) is None
-    assert defined("q", data | {"aggregates": [["__import__", ["os"], {}, None]]}) is None
+    built_in = {"window": "window", "parameters": {}, "predicate": None}
+    assert defined("q", data | {"window": ("built-in", built_in)}) is None
+    for name, columns in (("define", []), ("__import__", ["os"])):
+        built_in = {"aggregate": name, "columns": columns, "parameters": {}, "output": None}
+        assert defined("q", data | {"aggregates": [("built-in", built_in)]}) is None
     assert defined("q", {}) is None
+
+
+def test_every_window_has_a_name() -> None:
+    exported = {getattr(windows, name) for name in windows.__all__} - {windows.Window}
+    assert set(BUILT_IN.values()) == exported

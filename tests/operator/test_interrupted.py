@@ -103,7 +103,7 @@ def test_an_operator_that_cannot_be_restored_stays_broken(monkeypatch: pytest.Mo
     once(monkeypatch, slices, "lines", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         op.process(batch(0, 10))
-    with pytest.raises(WindlassError, match="not the snapshot of an operator"):
+    with pytest.raises(WindlassError, match="not written by Windlass"):
         op.restore(b"something else")
     with pytest.raises(Interrupted, match="KeyboardInterrupt"):
         op.process(batch(0, 10))

@@ -141,7 +141,7 @@ def test_no_key_is_one_key():
     assert index.decode(np.zeros(3, np.int64)) == []
     with pytest.raises(InvalidArgument, match="rows"):
         index.encode([])
-    assert len(KeyIndex.restore((), index.snapshot())) == 1
+    assert len(KeyIndex.restore((), index.record())) == 1
 
 
 def test_several_columns_are_one_key():
@@ -180,7 +180,7 @@ def test_ids_agree_with_a_dictionary_whatever_is_taken_back(batches, data):
                 known = dict(list(known.items())[:keep])
             assert len(index) == len(known)
             if data.draw(st.booleans(), "restore"):
-                index = KeyIndex.restore(index.names, index.snapshot())
+                index = KeyIndex.restore(index.names, index.record())
             decoded = index.decode(np.arange(len(index)))
             assert list(zip(*(c.to_pylist() for c in decoded), strict=True)) == list(known)
 
@@ -247,10 +247,10 @@ def test_other_widths_are_taken_if_no_value_is_changed():
 def test_another_type_is_refused_and_nothing_changes(first, second):
     index = KeyIndex(("a", "k"))
     index.encode([pa.array([1]), first])
-    before = index.snapshot()
+    before = index.record()
     with pytest.raises(WrongType, match="'k'"):
         index.encode([pa.array([2]), second])
-    assert repr(index.snapshot()) == repr(before)
+    assert repr(index.record()) == repr(before)
     assert index.encode([pa.array([1]), first]).tolist() == [0]
 
 
@@ -299,7 +299,7 @@ def test_a_column_of_nothing_but_nulls_does_not_fix_the_type():
         assert index.encode([pa.nulls(2)]).tolist() == [0, 0]
         assert index.types == [pa.null()]
         assert index.decode(np.array([0]))[0].to_pylist() == [None]
-        index = KeyIndex.restore(("k",), index.snapshot())
+        index = KeyIndex.restore(("k",), index.record())
         assert index.encode([later]).tolist() == [1, 0]
         assert index.encode([pa.nulls(1)]).tolist() == [0]
         assert index.decode(np.array([0, 1]))[0].equals(later.take(pa.array([1, 0])))
@@ -372,10 +372,10 @@ def test_misaligned_buffers():
 def test_a_refused_column_leaves_all_columns_as_they_were():
     index = KeyIndex(("a", "b"))
     index.encode([pa.array([1]), pa.array(["x"])])
-    before = repr(index.snapshot())
+    before = repr(index.record())
     with pytest.raises(WrongType):
         index.encode([pa.array([2]), pa.array([2.5])])
-    assert repr(index.snapshot()) == before
+    assert repr(index.record()) == before
 
 
 # --------------------------------------------------------------------------- snapshots
@@ -384,7 +384,7 @@ def test_a_refused_column_leaves_all_columns_as_they_were():
 def snapshots() -> tuple[KeyIndex, dict[str, Any]]:
     index = KeyIndex(("a", "b"))
     index.encode([pa.array([1, 2, None, 1]), pa.array(["x", "yy", "x", None])])
-    return index, index.snapshot()
+    return index, index.record()
 
 
 def test_a_snapshot_does_not_change_with_the_index():
@@ -396,43 +396,47 @@ def test_a_snapshot_does_not_change_with_the_index():
 
 
 @pytest.mark.parametrize(
-    ("part", "value"),
+    ("place", "part", "value"),
     [
-        ("schema", b"nonsense"),
-        ("column 0 words", np.array([1, 1, 0])),
-        ("column 0 null", np.array([9])),
-        ("column 0 null", np.array([0, 1])),
-        ("column 1 ends", np.array([0, 1])),
-        ("column 1 ends", np.array([0, 3, 1, 3])),
-        ("column 1 arena", np.array([1], np.uint8)),
-        ("pairs 0 words", np.array([7 << 32])),
-        ("pairs 0 words", np.array([-1])),
-        ("pairs 0 words", np.array([9])),
-        ("pairs 0 words", "nonsense"),
+        (0, "words", np.array([1, 1, 0])),
+        (0, "null", 9),
+        (0, "null", -2),
+        (1, "ends", np.array([0, 1])),
+        (1, "ends", np.array([0, 3, 1, 3])),
+        (1, "bytes", np.array([1], np.uint8)),
+        (None, "words", np.array([7 << 32])),
+        (None, "words", np.array([-1])),
+        (None, "words", np.array([9])),
+        (None, "words", "nonsense"),
     ],
 )
-def test_damaged_snapshots_are_refused(part, value):
+def test_damaged_records_are_refused(place, part, value):
     _, state = snapshots()
-    assert part in state
+    of = state["pairs"][0] if place is None else state["columns"][place][1]
+    assert part in of
+    of[part] = value
     with pytest.raises(CorruptSnapshot):
-        KeyIndex.restore(("a", "b"), state | {part: value})
+        KeyIndex.restore(("a", "b"), state)
 
 
-def test_a_snapshot_of_other_columns_is_refused():
+def test_a_record_of_other_columns_is_refused():
     _, state = snapshots()
     with pytest.raises(CorruptSnapshot, match="key columns"):
         KeyIndex.restore(("b", "a"), state)
-    del state["pairs 0 words"]
+    with pytest.raises(CorruptSnapshot, match="4 keys"):
+        KeyIndex.restore(("a", "b"), state | {"count": 5})
     with pytest.raises(CorruptSnapshot):
-        KeyIndex.restore(("a", "b"), state)
+        KeyIndex.restore(("a", "b"), state | {"pairs": []})
+    with pytest.raises(CorruptSnapshot, match="cannot be words"):
+        KeyIndex.restore(("a", "b"), state | {"columns": [state["columns"][0]] * 2})
 
 
 def test_a_type_that_only_nulls_have_told_is_put_back() -> None:
     index = KeyIndex(("k",))
     index.encode([pa.array([None], pa.string())])
-    before, types = repr(index.snapshot()), index.types
+    before, types = repr(index.record()), index.types
     index.encode([pa.array(["a"])])
     index.truncate(1, types)
-    assert repr(index.snapshot()) == before
+    assert repr(index.record()) == before
     index.truncate(1, types)
-    assert repr(index.snapshot()) == before
+    assert repr(index.record()) == before

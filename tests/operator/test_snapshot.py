@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
+import importlib
+import inspect
 import os
 import pickle
+import pkgutil
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -26,7 +29,9 @@ import pytest
 import windlass
 from windlass import Query, agg
 from windlass.errors import CorruptSnapshot, InvalidArgument, WrongType
-from windlass.operator.state import FORMAT, MAGIC
+from windlass.formats.container import open_container, seal_container
+from windlass.formats.operator import OPERATOR
+from windlass.stateful import Stateful
 from windlass.windows import (
     Band,
     Cumulate,
@@ -430,16 +435,13 @@ def test_truncation_and_flipped_bits(filled: Any) -> None:
     assert filled.snapshot() == data
 
 
-def sealed(head: Any, body: bytes, form: int = FORMAT) -> bytes:
-    text = json.dumps(head).encode()
-    data = MAGIC + struct.pack("<IQ", form, len(text)) + text + body
-    return data + hashlib.blake2b(data, digest_size=16).digest()
+def sealed(content: Any, parts: Any, version: int = OPERATOR.version) -> bytes:
+    return seal_container("operator", version, content, parts)
 
 
-def opened(data: bytes) -> tuple[Any, bytes]:
-    start = len(MAGIC) + 12
-    (length,) = struct.unpack_from("<Q", data, len(MAGIC) + 4)
-    return json.loads(data[start : start + length]), data[start + length : -16]
+def opened(data: bytes) -> tuple[Any, list[memoryview]]:
+    container = open_container(data)
+    return container.content, container.parts
 
 
 def test_what_is_no_snapshot_of_an_operator(filled: Any) -> None:
@@ -449,50 +451,133 @@ def test_what_is_no_snapshot_of_an_operator(filled: Any) -> None:
         filled.restore("text")
     store = TwoStacks(agg.sum())
     store.insert(1)
-    refused(filled, store.snapshot(), "not the snapshot of an operator")
-    with pytest.raises(CorruptSnapshot):
+    refused(filled, store.snapshot(), "a record of 'store', expected 'operator'")
+    with pytest.raises(CorruptSnapshot, match="a record of 'operator', expected 'store'"):
         TwoStacks(agg.sum()).restore(filled.snapshot())
-    head, body = opened(filled.snapshot())
-    refused(filled, sealed(head, body, FORMAT + 1), f"format {FORMAT + 1}")
-    refused(filled, sealed(head, body + b"\0"), "bytes of arrays")
+    content, parts = opened(filled.snapshot())
+    newer = OPERATOR.version + 1
+    refused(filled, sealed(content, parts, newer), f"version {newer}, which Windlass .* wrote; this is Windlass")
+    refused(filled, sealed(content, parts, 3), "version 3, .* does not read it")
+    refused(filled, sealed(content, [*parts, b""]), "1 parts too many")
+    refused(filled, sealed(content, parts[:-1]), "part that is not there")
 
 
-def test_heads_that_were_tampered_with(filled: Any) -> None:
-    """With a checksum that matches: an error of ours, or a state that could be."""
+def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if not isinstance(node, dict | list):
+        return [path]
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    return [found for key, item in items for found in places(item, (*path, key))]
+
+
+def test_contents_that_were_tampered_with(filled: Any) -> None:
+    """With a digest that matches: an error of ours, or a state that could be."""
     data, rng = filled.snapshot(), random.Random(19)
-    head, body = opened(data)
+    content, parts = opened(data)
     other = copy.copy(filled)
-
-    def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        if not isinstance(node, dict | list):
-            return [path]
-        items = node.items() if isinstance(node, dict) else enumerate(node)
-        return [found for key, item in items for found in places(item, (*path, key))]
-
-    found = [path for path in places(head) if path[0] != "asked"]
+    found = [path for path in places(content) if path[0] != "asked"]
     for path in rng.sample(found, min(150, len(found))):
-        altered = copy.deepcopy(head)
+        altered = copy.deepcopy(content)
         node = altered
         for key in path[:-1]:
             node = node[key]
-        node[path[-1]] = rng.choice([None, -1, 7, "text", [], {"array": 10**6}, {"what": 0}])
+        node[path[-1]] = rng.choice([None, -1, 7, "text", [], {"array": 10**6}, {"what": 0}, True, 2**70, [2**40]])
         try:
-            other.restore(sealed(altered, body))
+            other.restore(sealed(altered, parts))
         except CorruptSnapshot:
             continue
     assert filled.snapshot() == data
 
 
-def test_a_state_of_another_version(filled: Any) -> None:
-    head, body = opened(filled.snapshot())
-    altered = copy.deepcopy(head)
-    altered["state"]["_colour"] = 3
-    refused(filled, sealed(altered, body), "another version.*'_colour'")
-    altered = copy.deepcopy(head)
-    altered["branches"][0]["engine"] = "General"
-    refused(filled, sealed(altered, body), "another version.*General")
-    altered["branches"][0] |= {"engine": "Reordered", "partials": []}
-    refused(filled, sealed(altered, body), "another version.*partials")
+def test_unknown_fields_and_missing_ones(filled: Any) -> None:
+    content, parts = opened(filled.snapshot())
+    altered = copy.deepcopy(content)
+    altered["stream"]["colour"] = 3
+    refused(filled, sealed(altered, parts), "stream has an unknown field 'colour'")
+    altered = copy.deepcopy(content)
+    del altered["branches"][0]["found"]
+    refused(filled, sealed(altered, parts), "branches.0 lacks its field 'found'")
+    refused(filled, sealed({}, []), "lacks its field")  # not an empty operator
+    altered = copy.deepcopy(content)
+    altered["branches"][0]["engine"][0] = "sliced"
+    refused(filled, sealed(altered, parts), "expected one of in-order, reordered")
+
+
+def test_objects_that_are_nested_too_deeply(filled: Any) -> None:
+    content, parts = opened(filled.snapshot())
+    deep: Any = 1
+    for _ in range(300):
+        deep = {"list": [deep]}
+    altered = copy.deepcopy(content)
+    altered["asked"]["options"]["watermarks"] = {"delay": deep, "every": None}
+    refused(filled, sealed(altered, parts), "nested more than")
+    text = (
+        b'{"record":"operator","version":5,"written_by":"","parts":[],"content":' + b"[" * 10**6 + b"]" * 10**6 + b"}"
+    )
+    before = b"WINDLASS" + struct.pack("<II", 2, len(text)) + text
+    refused(filled, before + hashlib.blake2b(before, digest_size=16).digest(), "RecursionError")
+
+
+def test_arrays_that_would_take_more_than_there_is(filled: Any) -> None:
+    """An axis that repeats itself, a shape of many numbers: refused before any memory is taken for it."""
+    content, parts = opened(filled.snapshot())
+    for shape in ([[1 << 40], 0, 1], [[1 << 27], 0, 1], [1 << 40], [[-1], 0, 1], [[5], 0, 9], [[5], 3, 1]):
+        altered = copy.deepcopy(content)
+        altered["stream"]["passed"] = shape
+        at = 4  # after types, and types, ends and bytes of keys
+        forged = sealed(altered, [*parts[:at], bytes(8), *parts[at + 1 :]])
+        refused(filled, forged, "stream.passed (has 8 bytes|leaves out|has the imp|is abridged in an imp)")
+
+
+def test_slices_that_cannot_be(filled: Any) -> None:
+    op = windlass.Operator(queries("fixed edges", "integers"), time="ts", key="user", allowed_lateness=9)
+    op.process(batch(random.Random(16), 0, 60))
+    record = OPERATOR.unseal(op.snapshot())
+
+    def forged(name: str, values: Any) -> bytes:
+        altered = copy.deepcopy(record)
+        slices = altered["branches"][0]["engine"][1]["slices"]
+        slices[name] = values(slices[name].copy())
+        for group in {id(group): group for _, group in groups(OPERATOR.content)}.values():
+            kept[group], group.rules = group.rules, ()
+        try:
+            return OPERATOR.seal(altered)
+        finally:
+            for group, rules in kept.items():
+                group.rules = rules
+
+    kept: dict[Any, Any] = {}
+    for name, values, message in (
+        ("place", lambda v: v + 100, "each run has room"),
+        ("capacity", lambda v: v + 10**9, "no run has room for more"),
+        ("count", lambda v: v + 1, "room for its slices|as many slices"),
+        ("first", lambda v: v[::-1].copy(), "ascend"),
+    ):
+        refused(op, forged(name, values), message)
+
+
+def groups(kind: Any) -> list[Any]:
+    """All groups in a declaration."""
+    found = []
+    for title, group in kind.groups():
+        for field in group.fields:
+            found += groups(field.kind)
+        found.append((title, group))
+    return found
+
+
+def test_keys_and_windows_that_are_not_there(filled: Any) -> None:
+    record = OPERATOR.unseal(filled.snapshot())
+    for branch in record["branches"]:
+        kind, engine = branch["engine"]
+        table = engine["emitted"]["table"]
+        if len(table) == 0:
+            continue
+        for column, value in ((0, 99), (0, -1), (1, 99), (11, 7)):
+            before = table[0, column]
+            table[0, column] = value
+            refused(filled, OPERATOR.seal(record), "that is not there|a state that is none")
+            table[0, column] = before
+    refused(filled, filled.snapshot()[:-1], "damaged")
 
 
 OPTIONS: dict[str, Any] = {"time": "ts", "key": "user", "sequence": None, "allowed_lateness": 9, "store": "auto"}
@@ -521,7 +606,7 @@ def test_other_options(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ([Query("a", Tumbling(6), agg.sum("x")), ASKED[1]], r"'a'.*window was Tumbling\(size=5.*Tumbling\(size=6"),
+        ([Query("a", Tumbling(6), agg.sum("x")), ASKED[1]], r"'a'.*window was tumbling\(size=5.*tumbling\(size=6"),
         ([Query("a", Tumbling(5), agg.sum("y")), ASKED[1]], r"'a'.*sum\(x\).*sum\(y\)"),
         ([Query("a", Tumbling(5), agg.sum("x").alias("s")), ASKED[1]], "'a'.*alias"),
         ([Query("a", Tumbling(5), agg.sum("x"), emit_empty=True), ASKED[1]], "emit_empty was False"),
@@ -580,6 +665,58 @@ def test_copies_and_early_results_are_independent(windows: str, order: Any) -> N
     assert op.snapshot() == data
     assert len(op.queries) == len(WINDOWS[windows])
     assert repr(told(op.peek()).to_pylist()) == repr(told(early).to_pylist())
+
+
+def reached(value: Any, found: dict[int, Any]) -> dict[int, Any]:
+    """All that an object holds, by id; not what never changes."""
+    if id(value) in found or not isinstance(value, np.ndarray | list | dict | set | tuple | Stateful):
+        return found
+    found[id(value)] = value
+    if isinstance(value, Stateful):
+        value = vars(value)
+    for item in value.values() if isinstance(value, dict) else () if isinstance(value, np.ndarray) else value:
+        reached(item, found)
+    return found
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("order", ["in-order", "out-of-order"])
+def test_copies_share_no_state(windows: str, order: Any) -> None:
+    """Neither arrays nor lists, dicts, sets or stateful objects; the keys among them."""
+    op = windlass.Operator(queries(windows, "integers"), time="ts", key=["user", "place"], order=order)
+    op.process(batch(random.Random(25), 0, 30, order == "in-order"))
+    other = copy.copy(op)
+    mine, others = reached(op, {}), reached(other, {})
+    assert any(type(value).__name__ == "KeyIndex" for value in mine.values())
+    shared = [value for id_, value in mine.items() if id_ in others and not isinstance(value, tuple)]
+    assert not shared, shared
+    arrays = [value for value in mine.values() if isinstance(value, np.ndarray) and value.size]
+    for array in (value for value in others.values() if isinstance(value, np.ndarray) and value.size):
+        assert not any(np.shares_memory(array, each) for each in arrays)
+
+
+MADE = {"__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"}  # a dataclass's have no source
+
+
+def changing_classes() -> set[type]:
+    """Classes of the operator's packages whose objects have attributes that are assigned after they were made."""
+    found = set()
+    for name in ("windlass.operator", "windlass.slicing"):
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            for cls in vars(importlib.import_module(module.name)).values():
+                if not isinstance(cls, type) or cls.__module__ != module.name:
+                    continue
+                methods = [m for m in vars(cls).values() if inspect.isfunction(m) and m.__name__ not in MADE]
+                if any(re.search(r"\bself\.\w+(, self\.\w+)* [-+|]?= ", inspect.getsource(m)) for m in methods):
+                    found.add(cls)
+    return found
+
+
+def test_all_that_changes_says_so() -> None:
+    """What lives within one call, or is no part of an operator, need not."""
+    apart = {"FineGrained", "Undo", "Slicer", "Results", "Parts", "RowLimit"}
+    assert {cls.__name__ for cls in changing_classes() if not issubclass(cls, Stateful)} <= apart
 
 
 def test_pickles_need_functions_that_can_be_imported() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import re
 import struct
 import subprocess
@@ -38,7 +39,9 @@ from tests.spark.streams import (
     table,
     to_the_end,
 )
-from windlass.spark import idempotent_parquet, parquet_events, shared_windows, state
+from windlass.formats.container import DIGEST, MAGIC, digest_of
+from windlass.formats.spark import HEAD
+from windlass.spark import idempotent_parquet, parquet_events, shared_windows
 from windlass.spark.buckets import labels
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -98,15 +101,16 @@ def rewritten(changes: Path, edit: Callable[[bytes], bytes]) -> Iterator[None]:
 
 def step_at(data: bytes) -> tuple[int, int]:
     """Where the last step lies."""
-    start = data.rindex(state.MAGIC)
-    end = start + next(
-        n for n in range(len(state.MAGIC) + 30, len(data) - start + 1) if _is_step(data[start : start + n])
-    )
-    return start, end
+    found = [match.start() for match in re.finditer(re.escape(MAGIC), data)]
+    start = next(start for start in reversed(found) if b'"record":"spark-step"' in data[start : start + 60])
+    return start, end_of(data, start)
 
 
-def _is_step(data: bytes) -> bool:
-    return state._digest(data[: -state._DIGEST]) == data[-state._DIGEST :]
+def end_of(data: bytes, start: int) -> int:
+    """Where the container that begins there ends."""
+    _, length = struct.unpack_from("<II", data, start + len(MAGIC))
+    head = start + len(MAGIC) + 8
+    return head + length + sum(json.loads(data[head : head + length])["parts"]) + DIGEST
 
 
 def flipped(data: bytes) -> bytes:
@@ -116,27 +120,24 @@ def flipped(data: bytes) -> bytes:
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-def with_old_step(data: bytes) -> bytes:
-    """A step as a version before the first would have written it, whole and with its checksum."""
+def with_newer_step(data: bytes) -> bytes:
+    """A step as a later version would write it, whole and with its digest."""
     start, end = step_at(data)
-    step = bytearray(data[start : end - state._DIGEST])
-    struct.pack_into("<H", step, len(state.MAGIC), 0)
-    return data[:start] + bytes(step) + state._digest(bytes(step)) + data[end:]
+    step = data[start : end - DIGEST].replace(b'"spark-step","version":5', b'"spark-step","version":9', 1)
+    return data[:start] + step + digest_of(step) + data[end:]
 
 
 def with_old_head(data: bytes) -> bytes:
-    """The version is the first field of the head's row, before the place and length of its token of 16 bytes."""
-    pattern = struct.pack("<q", state.VERSION) + struct.pack("<i", state._DIGEST)
+    """The version is the first field of the head's row, before columns that are null."""
+    pattern = struct.pack("<q", HEAD.version) + bytes(56)
     assert data.count(pattern) == 1
-    return data.replace(pattern, struct.pack("<q", 0) + pattern[8:])
+    return data.replace(pattern, struct.pack("<q", 4) + pattern[8:])
 
 
 def with_another_head(data: bytes) -> bytes:
-    """One bit of its token."""
-    at = data.index(struct.pack("<q", state.VERSION) + struct.pack("<i", state._DIGEST))
-    (offset,) = struct.unpack_from("<i", data, at + 12)
-    start = at - 8 + offset  # of the row, which begins with a word of nulls
-    return data[:start] + bytes([data[start] ^ 1]) + data[start + 1 :]
+    """One bit of it."""
+    start = data.index(b'"record":"spark-head"')
+    return data[: start + 100] + bytes([data[start + 100] ^ 1]) + data[start + 101 :]
 
 
 def without_step(data: bytes) -> bytes:
@@ -150,11 +151,11 @@ def without_step(data: bytes) -> bytes:
 
 
 DAMAGES = {
-    flipped: "the state's log is damaged: the checksum of a step does not match",
-    with_old_head: "its state is of version 0, this one reads",
+    flipped: "the bytes of a step in the state's log are damaged: the checksum does not match",
+    with_old_head: "written by Windlass 0.1: its state is of version 4, this is Windlass",
     without_step: "its head, its snapshot and its log do not belong together",
-    with_another_head: "does not match its seal",
-    with_old_step: "the state's log is of version 0; this version of Windlass reads",
+    with_another_head: "the bytes of the state's head of bucket",
+    with_newer_step: "the spark-step record has version 9, which Windlass",
 }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import struct
+import pickle
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from windlass import Operator, Query, Tumbling, agg, errors
-from windlass.spark import state
+from windlass.formats.container import MAGIC, open_container, seal_container
+from windlass.spark import job, state
 from windlass.spark.buckets import labels
 
 
@@ -19,18 +22,56 @@ def test_a_step_is_read_as_it_was_written(blocks: list[bytes], watermark: int | 
 
 def test_damage_is_found() -> None:
     written = state.encode_step([b"abc", b"def"], 7)
-    for i in range(len(state.MAGIC) + 2, len(written), 3):
+    for i in range(len(MAGIC), len(written), 3):
         damaged = written[:i] + bytes([written[i] ^ 1]) + written[i + 1 :]
         with pytest.raises(errors.CorruptSnapshot, match="damaged"):
             state.decode_step(damaged)
-    for cut in (written[:-1], written[: len(written) // 2]):
+    for length in range(len(written)):
         with pytest.raises(errors.CorruptSnapshot):
-            state.decode_step(cut)
-    with pytest.raises(errors.CorruptSnapshot, match="not a step"):
-        state.decode_step(b"something else")
-    other = written[: len(state.MAGIC)] + struct.pack("<H", 99) + written[len(state.MAGIC) + 2 :]
-    with pytest.raises(errors.CorruptSnapshot, match="version 99"):
-        state.decode_step(other)
+            state.decode_step(written[:length])
+    with pytest.raises(errors.CorruptSnapshot, match="not written by Windlass"):
+        state.decode_step(b"something else that is long enough to be a step")
+
+
+def test_steps_of_other_versions_and_shapes_are_refused() -> None:
+    _, version, _, content, parts = open_container(state.encode_step([b"abc", b"def"], 7))
+
+    def refused(message: str, version: int = version, parts: list[Any] = parts, **changes: Any) -> None:
+        with pytest.raises(errors.CorruptSnapshot, match=message):
+            state.decode_step(seal_container("spark-step", version, content | changes, parts))
+
+    refused("version 99, which Windlass .* wrote; this is Windlass", version=99)
+    refused("version 4", version=4)
+    refused("unknown field 'colour'", colour=1)
+    refused("too many", parts=[*parts, b""])
+    refused("not there", parts=parts[:1])
+    refused("has 3 bytes, expected 4", blocks=[4, 3])
+    refused("expected an integer", watermark=True)
+    refused("expected integer", watermark=2**63)
+
+
+def test_a_head_is_read_as_it_was_written() -> None:
+    head = state.Head(b"t" * 16, b"b" * 16, "{}", 7, 8, 9, 10)
+    assert state.head_of(head.row(), 3) == head
+    row = head.row()
+    with pytest.raises(errors.CorruptSnapshot, match="of bucket 3 are damaged"):
+        state.head_of((*row[:-1], row[-1][:-20] + b"?" + row[-1][-19:]), 3)
+    with pytest.raises(errors.CorruptSnapshot, match=r"Windlass 0\.1: its state is of version 4, this is Windlass"):
+        state.head_of((4, *row[1:]), 3)
+    newer = seal_container("spark-head", 6, {}, [])
+    with pytest.raises(errors.CorruptSnapshot, match=r"version 6, which Windlass .* wrote; this is Windlass"):
+        state.head_of((6, *row[1:-1], newer), 3)
+
+
+def test_a_job_is_for_executors_of_the_drivers_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("x", pa.int64())])
+    query = Query("sum", Tumbling("10s"), agg.sum("x"))
+    made = job.Job((query,), schema, "ts", (), None, 0, None, "slices", 1)
+    sent = pickle.dumps(made)
+    assert pickle.loads(sent) == made
+    monkeypatch.setattr(job, "__version__", "0.9")
+    with pytest.raises(errors.InvalidArgument, match=r"the driver runs Windlass .*, this executor 0\.9"):
+        pickle.loads(sent)
 
 
 def test_a_token_tells_of_everything_that_happened() -> None:
@@ -60,11 +101,6 @@ def test_an_operator_is_kept_for_its_token_only() -> None:
     assert [kept.take(("another", bucket), b"token") is operator for bucket in (0, 999)] == [False, True]
 
 
-def test_what_differs_is_said() -> None:
-    with pytest.raises(errors.CorruptSnapshot, match="version 7"):
-        state.check(7)
-
-
 def test_labels_differ_and_are_few() -> None:
     for buckets in (1, 2, 7, 16, 200):
         assert len(set(labels(buckets))) == buckets
@@ -86,7 +122,6 @@ def test_a_state_is_whole_or_refused() -> None:
     for other in (None, a):
         with pytest.raises(errors.CorruptSnapshot):
             state.check_whole(first, other, steps, token)
-    assert state.seal(b"t", 1, None) != state.seal(b"t", 1, 0)
 
 
 def test_what_one_worker_leaves_another_takes(tmp_path) -> None:

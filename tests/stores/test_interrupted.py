@@ -14,15 +14,18 @@ import pytest
 
 from windlass import agg
 from windlass.errors import Busy, Interrupted, WrongType
+from windlass.formats import arrays, record
 from windlass.stores import DABA, ClassicBTree, FiBA, FlatFIT, SlickDeque, TwoStacks, bound, snapshot
 
 FAR = 2**61
 
 
-@pytest.mark.parametrize("error", [MemoryError("no room"), pa.lib.ArrowMemoryError("no room"), RecursionError("deep")])
-@pytest.mark.parametrize("where", ["_open", "_types_from_text", "decode"])
+@pytest.mark.parametrize("error", [MemoryError("no room"), pa.lib.ArrowMemoryError("no room")])
+@pytest.mark.parametrize(
+    "where", [(record, "open_container"), (snapshot, "_types_of"), (arrays, "decode")], ids=lambda where: where[1]
+)
 def test_restoring_without_memory_says_nothing_of_damage(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, where: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception, where: tuple[Any, str]
 ) -> None:
     store = TwoStacks(agg.concat())
     store.insert("a")
@@ -32,7 +35,7 @@ def test_restoring_without_memory_says_nothing_of_damage(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(snapshot, where, fail)
+        patched.setattr(*where, fail)
         with pytest.raises(type(error)):
             store.restore(data)
     store.insert("b")  # it is as it was

@@ -16,6 +16,7 @@ import pytest
 
 from windlass import History, Wheel, agg
 from windlass.errors import Busy, CorruptSnapshot, Interrupted, InvalidArgument, UnsupportedAggregate
+from windlass.formats import record
 from windlass.wheel import files, history_files
 from windlass.wheel.history_files import HistoryFiles, Kept
 from windlass.wheel.windows import Window
@@ -165,7 +166,7 @@ def disk_full(*arguments: Any) -> None:
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(files.Directory, "_write"), (files, "write_json"), (files.Directory, "compact")],
+    [(files.Directory, "_write"), (record, "write_document"), (files.Directory, "compact")],
     ids=["slots", "manifest", "after the manifest"],
 )
 def test_a_save_that_fails_is_repeated_under_its_number(
@@ -225,7 +226,7 @@ def test_opening_without_memory_says_nothing_of_damage(
         with pytest.raises(MemoryError):
             Wheel.open(tmp_path, agg.sum())
     with monkeypatch.context() as patched:
-        patched.setattr(files.pa, "memory_map", lambda path: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+        patched.setattr(files, "_digest", lambda path: (_ for _ in ()).throw(OSError(24, "Too many open files")))
         with pytest.raises(OSError, match="Too many") as caught:
             Wheel.open(tmp_path, agg.sum())
         assert not isinstance(caught.value, CorruptSnapshot)

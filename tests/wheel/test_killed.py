@@ -24,7 +24,7 @@ from windlass.wheel.files import Directory
 from windlass.wheel.history_files import HistoryFiles, Kept
 
 KILLS, TICK, KEYS = 8, 10, ("a", "b")
-LINES = 3000  # a writer is killed before this many lines of the package: a few batches
+LINES = 6000  # a writer is killed before this many lines of the package: a few batches
 KEPT = Kept(TICK, pa.int64(), pa.schema([("k", pa.string())]), (agg.sum("x"),), pa.schema([("x", pa.int64())]), 2)
 
 
@@ -81,7 +81,7 @@ def write_commits(path: Path, form: Any) -> None:
     while True:
         slots, values = said(n)
         table = pa.table({"slot": slots, "version": [n] * len(slots), "0_sum": values})
-        directory.commit(n, {0: table}, pa.table({"upto": [n]}), form)
+        directory.commit(n, {0: table}, pa.table({"slot": [n], "key": [0], "version": [0]}), form)
         n += 1
 
 
@@ -89,7 +89,7 @@ def read_commits(path: Path) -> int:
     tables, state, manifest = Directory(path).read()
     if state is None:
         return 0
-    batches = int(state["upto"][0].as_py()) + 1
+    batches = int(state["slot"][0].as_py()) + 1
     assert manifest["number"] == Directory(path).commits[-1] == batches - 1
     assert dict(zip(*(tables[0][name].to_pylist() for name in ("slot", "0_sum")), strict=True)) == sums(batches)
     assert len(tables[0]) == batches

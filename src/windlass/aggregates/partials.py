@@ -5,6 +5,7 @@ A history keeps partials, not answers: the average of a day is not the average o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +15,12 @@ import pyarrow as pa
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.values import OBJECT, ValueType, to_arrow
-from windlass.errors import UnsupportedAggregate
+from windlass.errors import CorruptSnapshot, UnsupportedAggregate
 from windlass.kernels import Field
 
 Array = np.ndarray[Any, Any]
 
-__all__ = ["packed", "partial", "unpacked"]
+__all__ = ["from_plain", "packed", "partial", "to_plain", "unpacked"]
 
 
 def partial(aggregate: Aggregate) -> Aggregate:
@@ -80,3 +81,29 @@ def unpacked(array: pa.Array, field: Field) -> Array:
     values = field.allocate(len(array))
     values.reshape(-1).view(np.uint8)[:] = np.frombuffer(raw, np.uint8)[begin : begin + values.nbytes]
     return values
+
+
+def to_plain(m: Monoid, columns: Columns) -> list[Array]:
+    """Partials as a record has them: an aggregate's own objects as plain ones."""
+    return [_each(m.encode, column) if column.dtype == OBJECT else column for column in columns]
+
+
+def from_plain(m: Monoid, columns: Sequence[Array], rows: int | None = None) -> Columns:
+    """And back; refuse columns that cannot be those of this monoid."""
+    if len(columns) != len(m.fields):
+        raise CorruptSnapshot(f"partials of the snapshot have {len(columns)} fields, expected {len(m.fields)}")
+    for column, field in zip(columns, m.fields, strict=True):
+        if column.dtype != field.dtype or column.shape[1:] != field.shape:
+            raise CorruptSnapshot(f"partials of the snapshot are {column.dtype}, expected {field.dtype}")
+        if len(column) != (len(columns[0]) if rows is None else rows):
+            raise CorruptSnapshot(f"the snapshot has {len(column)} partials where there should be {rows}")
+    return tuple(_each(m.decode, column) if column.dtype == OBJECT else column for column in columns)
+
+
+def _each(hook: Callable[[Any], Any] | None, column: Array) -> Array:
+    if hook is None:
+        return column
+    changed = np.empty(len(column), object)
+    for i, item in enumerate(column):
+        changed[i] = None if item is None else hook(item)
+    return changed

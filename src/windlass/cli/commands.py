@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree as Shown
 
-from windlass import __version__
 from windlass.cli.history import build_history_command
+from windlass.cli.inspection import inspect_command
 from windlass.cli.queries import read_queries
 from windlass.errors import WindlassError
 from windlass.sharing.cost import OBJECTIVES
@@ -19,6 +19,7 @@ from windlass.sharing.plan import Plan
 from windlass.sharing.planning import OPTIMIZERS, alternatives, plan
 from windlass.sharing.showing import called
 from windlass.sharing.techniques import TECHNIQUES
+from windlass.version import __version__
 
 __all__ = ["windlass"]
 
@@ -32,6 +33,7 @@ def windlass() -> None:
 
 
 windlass.add_command(build_history_command)
+windlass.add_command(inspect_command)
 
 
 @windlass.command("plan")

@@ -21,11 +21,12 @@ from windlass.operator.plan import Plan
 from windlass.operator.query import Query
 from windlass.operator.results import Group, Results
 from windlass.slicing.sorting import is_ascending
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Members:
     """Queries with the same aggregates and filter, the windows they ask for, and what is lowered from which partial."""
 
@@ -43,7 +44,7 @@ class _Members:
         return pa.array([query.name for query in self.queries], pa.string())
 
 
-class Answers:
+class Answers(Stateful):
     """Makes results for one plan. Queries with the same aggregates and filter are one group of columns."""
 
     def __init__(self, plan: Plan, monoids: Sequence[Monoid], types: Mapping[str, ValueType]) -> None:

@@ -19,7 +19,7 @@ from windlass.errors import CorruptSnapshot
 from windlass.kernels import digest
 from windlass.kernels.digests import Undigestible
 from windlass.operator.branch import Branch
-from windlass.operator.definitions import defined, definition
+from windlass.operator.definitions import defined, definition, name_of
 from windlass.operator.query import Query
 from windlass.operator.stand_ins import Parts
 from windlass.windows.predicate import Predicate
@@ -66,25 +66,29 @@ def plain_options(operator: Operator) -> dict[str, Any]:
     del given["max_rows"]  # may differ after a restore
     given["allowed_lateness"] = in_unit(operator._lateness, "us")
     given["key_ttl"] = None if operator._key_ttl is None else in_unit(operator._key_ttl, "us")
-    given["watermarks"] = None if operator._watermarks is None else repr(operator._watermarks)
-    given["technique"] = None if given["technique"] == "auto" else given["technique"]  # as if it were not there
-    given["plan"] = None if given["plan"] is None else [[list(names), by] for names, by in given["plan"]]
+    marks = operator._watermarks
+    given["watermarks"] = None if marks is None else {"delay": marks.delay, "every": marks.every}
+    given["plan"] = (
+        None if given["plan"] is None else [{"queries": list(names), "technique": by} for names, by in given["plan"]]
+    )
     return given
 
 
 def asked(operator: Operator) -> dict[str, Any]:
     """Options and queries as plain data. Equal data means equal results."""
-    queries = {query.name: _description(query) for query in planned(operator)}
-    functions = {query.name: [_digest(f) for f in _functions(query)] for query in planned(operator)}
     parts = Parts(operator.queries, operator._reader.unit)
     removed = {name for branch in operator._branches for name in branch.plan.removed}
-    definitions = {q.name: definition(q, parts if q.name in removed else None) for q in planned(operator)}
+    queries = [query_record(q, parts if q.name in removed else None) for q in planned(operator)]
+    return {"options": plain_options(operator), "python": _PYTHON, "queries": queries}
+
+
+def query_record(query: Query, parts: Parts | None = None) -> dict[str, Any]:
+    """The record of a query; with the parts that others have, of one that was removed."""
     return {
-        "options": plain_options(operator),
-        "queries": queries,
-        "python": _PYTHON,
-        "functions": functions,
-        "definitions": definitions,
+        "name": query.name,
+        **_description(query),
+        "functions": [_digest(function) for function in _functions(query)],
+        "definition": definition(query, parts),
     }
 
 
@@ -101,23 +105,24 @@ def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable
     """The queries that a state was made with: those of the same name here, if they are the same, and of the others what
     can be told."""
     here, others = {query.name: query for query in queries}, {query.name: query for query in removed}
-    if not here.keys() & was["queries"].keys():
-        names = ", ".join(repr(name) for name in was["queries"] if name == _plain_name(name))
+    asked_then = {query["name"]: query for query in was["queries"]}
+    if not here.keys() & asked_then.keys():
+        names = ", ".join(repr(name) for name in asked_then if name == _plain_name(name))
         raise CorruptSnapshot(f"the snapshot is of other queries: {names}")
     known, then = [*queries, *others.values()], {}
     # Live queries first: the definitions of removed ones may refer to parts of them.
-    for name in sorted(was["queries"], key=lambda name: name != _plain_name(name)):
-        plain, made = _plain_name(name), was["definitions"].get(name)
+    for name in sorted(asked_then, key=lambda name: name != _plain_name(name)):
+        plain, made = _plain_name(name), asked_then[name]["definition"]
         is_live = name == plain
         query = here.get(name) or others.get(name)
         if query is not None:
-            _check_query(query, was, name)
+            _check_query(query, was, asked_then[name])
         elif made is not None:
             query = defined(name, made, known)
         elif plain in others:
             query = others[plain]
-            _check_query(query, was, name)
-        elif plain in here and not _difference(here[plain], was, name):
+            _check_query(query, was, asked_then[name])
+        elif plain in here and not _difference(here[plain], was, asked_then[name]):
             query = here[plain]  # it went to another tree
         if query is None:
             raise CorruptSnapshot(
@@ -127,7 +132,7 @@ def recalled(was: Mapping[str, Any], queries: Sequence[Query], removed: Iterable
         if is_live and query.name not in {q.name for q in known}:
             known.append(query)
         then[name] = query if query.name == name else query.named(name)
-    return [then[name] for name in was["queries"]]
+    return [then[name] for name in asked_then]
 
 
 def _plain_name(name: str) -> str:
@@ -135,21 +140,21 @@ def _plain_name(name: str) -> str:
     return name.split("\0")[-1]
 
 
-def _check_query(query: Query, was: Mapping[str, Any], name: str) -> None:
-    if difference := _difference(query, was, name):
+def _check_query(query: Query, was: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+    if difference := _difference(query, was, then):
         raise CorruptSnapshot(difference)
 
 
-def _difference(query: Query, was: Mapping[str, Any], name: str) -> str | None:
+def _difference(query: Query, was: Mapping[str, Any], then: Mapping[str, Any]) -> str | None:
     """In what a query is not the one that a state was made with."""
     for part, value in _description(query).items():
-        if was["queries"][name].get(part) != value:
+        if then[part] != value:
             return (
                 f"query {query.name!r} was another one when the snapshot was made: its {part} was "
-                f"{was['queries'][name].get(part)}, now it is {value}; give the new one another name"
+                f"{then[part]}, now it is {value}; give the new one another name"
             )
     # A digest is one of byte code, which another Python writes differently; what has none cannot be compared.
-    for a, b in zip(was["functions"][name], map(_digest, _functions(query)), strict=True):
+    for a, b in zip(then["functions"], map(_digest, _functions(query)), strict=True):
         if was["python"] == _PYTHON and None not in (a, b) and a != b:
             return (
                 f"the functions of query {query.name!r} are not those that the snapshot was made with; give the new "
@@ -175,7 +180,7 @@ def _description(query: Query) -> dict[str, Any]:
 
 def _of_window(window: Window) -> str:
     values = [f"{f.name}={_of_value(getattr(window, f.name))}" for f in fields(window)]  # type: ignore[arg-type]
-    return f"{type(window).__name__}({', '.join(values)})"
+    return f"{name_of(window)}({', '.join(values)})"
 
 
 def _of_aggregate(a: Aggregate) -> str:

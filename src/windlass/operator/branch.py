@@ -30,12 +30,13 @@ from windlass.operator.watermarks import NO_WATERMARKS
 from windlass.operator.widening import outgrown, widen
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.techniques import Technique
+from windlass.stateful import Stateful
 from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
 
 
-class Branch:
+class Branch(Stateful):
     """Queries that share slices."""
 
     def __init__(

@@ -13,6 +13,8 @@ made from the slices alone.
 
 from __future__ import annotations
 
+from windlass.stateful import Stateful
+
 LAZY, EAGER, FIBA = STORES = ("lazy", "eager", "fiba")
 
 # Rough, for a sum: timed part by part while this was written. What they choose is measured by the case fiba_operator.
@@ -23,7 +25,7 @@ _FADES = 0.9  # a watermark
 _WORTH = 20_000.0  # what must be at stake
 
 
-class Choice:
+class Choice(Stateful):
     """The store in use; `learns` if it may become another."""
 
     def __init__(self, store: str, learns: bool) -> None:

@@ -1,7 +1,7 @@
 """Queries as plain data, so that a state can tell which queries it is of.
 
     Query("hourly", Tumbling("1h"), agg.sum("amount"))
-    {"window": ["Tumbling", {"size": "1h", …}], "aggregates": [["sum", ["amount"], {}, null]], …}
+    {"window": ("built-in", {"window": "tumbling", "parameters": {"size": "1h", …}, "predicate": None}), …}
 
 A snapshot outlives the program that wrote it. A query that is no longer registered is rebuilt from its definition, so
 that its state can be read and dropped. It is never run, so a condition that is an expression is not stored: the
@@ -22,20 +22,38 @@ from windlass import windows
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.definitions import aggregate_of, definition_of
 from windlass.errors import WindlassError
+from windlass.formats.tagged_json import encode
 from windlass.operator import stand_ins
 from windlass.operator.query import Query
-from windlass.operator.stand_ins import Parts
-from windlass.stores.objects import decode, encode
+from windlass.operator.stand_ins import Gone, Node, Parts
 from windlass.windows.predicate import Predicate
 from windlass.windows.window import Window
 
-__all__ = ["defined", "definition"]
+__all__ = ["BUILT_IN", "defined", "definition", "name_of"]
+
+BUILT_IN: dict[str, type[Window]] = {
+    "tumbling": windows.Tumbling,
+    "sliding": windows.Sliding,
+    "cumulate": windows.Cumulate,
+    "band": windows.Band,
+    "landmark": windows.Landmark,
+    "session": windows.Session,
+    "punctuation": windows.Punctuation,
+    "threshold-frame": windows.ThresholdFrame,
+    "slide-by-tuple": windows.SlideByTuple,
+    "last-n": windows.LastN,
+    "snapshot": windows.Snapshot,
+    "data-driven": windows.DataDriven,
+    "deterministic": windows.Deterministic,
+    "non-deterministic": windows.NonDeterministic,
+}
+_NAMES: dict[type[Window], str] = {kind: name for name, kind in BUILT_IN.items()} | {Gone: "gone"}
 
 _UNKNOWN = (WindlassError, AttributeError, TypeError, ValueError, LookupError)
 
 
 def definition(query: Query, parts: Parts | None = None) -> dict[str, Any] | None:
-    """A query as JSON; None if it cannot be rebuilt from that. `parts`: for a removed query, which is never run."""
+    """A query as plain data; None if that cannot build it again. `parts`: for a removed query, which is never run."""
     try:
         data = {
             "window": _of_window(query, parts),
@@ -63,7 +81,7 @@ def defined(name: str, data: Mapping[str, Any], beside: Iterable[Query] = ()) ->
         return Query(
             name,
             _window(window, conditions, known),
-            *(stand_ins.aggregate_of(a, known) if isinstance(a, dict) else aggregate_of(a) for a in data["aggregates"]),
+            *(_aggregate(a, known) for a in data["aggregates"]),
             where=None if where is None else _condition(where, conditions, known),
             emit_empty=data["emit_empty"],
         )
@@ -71,63 +89,85 @@ def defined(name: str, data: Mapping[str, Any], beside: Iterable[Query] = ()) ->
         return None
 
 
-def _of_aggregate(a: Aggregate, name: str, parts: Parts | None) -> Any:
+def _of_aggregate(a: Aggregate, name: str, parts: Parts | None) -> Node:
     if parts is None:
-        return definition_of(a)
+        return _built_in_aggregate(definition_of(a))
     try:
         data = definition_of(a)
-        return data if aggregate_of(data) == a else parts.aggregate(a, name)
+        return _built_in_aggregate(data) if aggregate_of(data) == a else parts.aggregate(a, name)
     except _UNKNOWN:
         return parts.aggregate(a, name)
 
 
-def _of_window(query: Query, parts: Parts | None) -> Any:
-    window, values = query.window, {}
+def _built_in_aggregate(data: list[Any]) -> Node:
+    name, columns, parameters, output = data
+    if name == "partial":
+        return "partial", {"of": _built_in_aggregate(columns[0])[1], "output": output}
+    return "built-in", {"aggregate": name, "columns": columns, "parameters": parameters, "output": output}
+
+
+def _aggregate(node: Node, known: dict[str, Query]) -> Aggregate:
+    kind, data = node
+    if kind == "partial":
+        return aggregate_of(["partial", [_as_list(data["of"])], {}, data["output"]])
+    return aggregate_of(_as_list(data)) if kind == "built-in" else stand_ins.aggregate_of(node, known)
+
+
+def _as_list(data: Mapping[str, Any]) -> list[Any]:
+    return [data["aggregate"], data["columns"], data["parameters"], data["output"]]
+
+
+def _of_window(query: Query, parts: Parts | None) -> Node:
+    window, parameters, predicate = query.window, {}, None
     try:
-        if type(window).__name__ not in windows.__all__:
+        if type(window) not in BUILT_IN.values():
             raise LookupError(repr(window))
         for field in fields(window):  # type: ignore[arg-type]
             value = getattr(window, field.name)
-            is_condition = isinstance(value, Predicate)
-            values[field.name] = (
-                {"condition": _of_condition(value, query.name, parts)} if is_condition else encode(value)
-            )
+            if isinstance(value, Predicate):
+                predicate = _of_condition(value, query.name, parts)
+            else:
+                parameters[field.name] = value
+                encode(value)  # refuses what is code
     except _UNKNOWN:
         if parts is None:
             raise
         return parts.window(window, query.name)
-    return [type(window).__name__, values]
+    return "built-in", {"window": _NAMES[type(window)], "parameters": parameters, "predicate": predicate}
 
 
-def _window(data: Any, conditions: Mapping[str, Predicate], known: dict[str, Query]) -> Window:
-    if isinstance(data, dict):
-        return stand_ins.window_of(data, known)
-    name, values = data
-    if name not in windows.__all__:
-        raise LookupError(name)
-    given = {}
-    for field, value in values.items():
-        is_condition = isinstance(value, dict) and "condition" in value
-        given[field] = _condition(value["condition"], conditions, known) if is_condition else decode(value)
-    made: Window = getattr(windows, name)(**given)
+def _window(node: Node, conditions: Mapping[str, Predicate], known: dict[str, Query]) -> Window:
+    kind, data = node
+    if kind != "built-in":
+        return stand_ins.window_of(node, known)
+    given = dict(data["parameters"])
+    if data["predicate"] is not None:
+        given["predicate"] = _condition(data["predicate"], conditions, known)
+    made: Window = BUILT_IN[data["window"]](**given)
     return made
 
 
-def _of_condition(predicate: Predicate, name: str, parts: Parts | None) -> dict[str, str]:
+def name_of(window: Window) -> str:
+    """What a window is called in a record; one of the user's own, by its class."""
+    return _NAMES.get(type(window), f"own {type(window).__name__}")
+
+
+def _of_condition(predicate: Predicate, name: str, parts: Parts | None) -> Node:
     if isinstance(predicate.condition, str):
-        return {"column": predicate.condition}
+        return "column", {"name": predicate.condition}
     if isinstance(predicate.condition, pc.Expression):
-        return {"expression": repr(predicate)}
+        return "expression", {"text": repr(predicate)}
     if parts is None:
         raise LookupError(repr(predicate))
     return parts.condition(predicate, name)
 
 
-def _condition(data: dict[str, Any], conditions: Mapping[str, Predicate], known: dict[str, Query]) -> Any:
-    if "column" in data:
-        return data["column"]
-    if "as" in data:
-        return stand_ins.condition_of(data, known)
+def _condition(node: Node, conditions: Mapping[str, Predicate], known: dict[str, Query]) -> Any:
+    kind, data = node
+    if kind == "column":
+        return data["name"]
+    if kind == "of":
+        return stand_ins.condition_of(node, known)
     # A text that differs from all others, and that no event meets.
-    text = data["expression"] if "expression" in data else data["gone"]
+    text = data["text"] if kind == "expression" else data["token"]
     return conditions.get(text, pc.equal(pc.scalar(text), ""))

@@ -26,6 +26,7 @@ import numpy as np
 
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.operator.lift import Lift, identities
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +39,7 @@ RETRACTED, VALID, CLOSED = range(3)
 
 
 @dataclass
-class Rows:
+class Rows(Stateful):
     """Result rows: windows as they come out, with partials by lift."""
 
     finding: Array
@@ -111,7 +112,7 @@ class Rows:
         )
 
 
-class Emitted:
+class Emitted(Stateful):
     """The log of correctable windows. `has_ordinals`: mask of the findings whose windows have ordinals."""
 
     def __init__(self, monoids: Sequence[Monoid], has_ordinals: Array | None = None) -> None:

@@ -26,11 +26,12 @@ from windlass.operator.tuples import Tuples
 from windlass.operator.watermarks import NO_WATERMARKS
 from windlass.slicing.edges import LONG_AGO
 from windlass.slicing.slices import Slices
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
 
-class Engine(ABC):
+class Engine(Stateful, ABC):
     lifts: list[Lift]
 
     @property

@@ -26,7 +26,9 @@ import pyarrow as pa
 from windlass.aggregates.values import Column, ValueType, column, is_plain_numpy, to_arrow, value_type
 from windlass.durations import UNITS
 from windlass.errors import CorruptSnapshot, InvalidArgument, UnknownColumn, WrongType
+from windlass.formats.record import as_corrupt_snapshot
 from windlass.slicing.sorting import extent
+from windlass.stateful import Stateful
 from windlass.windows.predicate import Predicate
 
 __all__ = ["LATEST", "Events", "Reader", "watermark_value"]
@@ -37,7 +39,7 @@ Array = np.ndarray[Any, Any]
 LATEST = 2**62 - 1
 
 
-class Reader:
+class Reader(Stateful):
     """Reads the batches of one stream."""
 
     def __init__(self, time: str, key: Sequence[str] = (), sequence: str | None = None) -> None:
@@ -84,23 +86,24 @@ class Reader:
             events.rows(np.empty(0, np.int64))
             self._returnable = schema
 
-    def snapshot(self) -> bytes:
-        """The types that are fixed."""
+    @property
+    def schema(self) -> pa.Schema:
+        """The types that are fixed: of the time, and of the value columns; null: not yet."""
         fields = [pa.field("time", self.time_type or pa.null())]
-        fields += [pa.field(name, type_.arrow) for name, type_ in self.types.items()]
-        state: bytes = pa.schema(fields).serialize().to_pybytes()
-        return state
+        return pa.schema(fields + [pa.field(name, type_.arrow) for name, type_ in self.types.items()])
 
-    def restore(self, state: bytes) -> None:
-        try:
-            schema = pa.ipc.read_schema(pa.py_buffer(state))
+    def restore(self, schema: pa.Schema) -> None:
+        """Fix types as they were."""
+        with as_corrupt_snapshot("the snapshot's column types"):
             time, *others = list(schema)
+            if not (pa.types.is_null(time.type) or time.type == pa.int64() or _is_our_time(time.type)):
+                raise CorruptSnapshot(f"the snapshot's time is of {time.type}")
             types = {f.name: value_type(f.type) for f in others}
-        except MemoryError:  # Arrow's is an ArrowException, too
-            raise
-        except (ValueError, TypeError, OSError, pa.ArrowException) as error:
-            raise CorruptSnapshot(f"the snapshot's column types cannot be read: {error}") from error
         self.time_type, self.types = (None if pa.types.is_null(time.type) else time.type), types
+
+
+def _is_our_time(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type_) and type_.unit == "us")
 
 
 @dataclass

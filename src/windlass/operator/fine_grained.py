@@ -23,10 +23,12 @@ from windlass import durations
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.overflow import LIMIT, greatest, located
+from windlass.aggregates.partials import from_plain, to_plain
 from windlass.aggregates.values import ValueType, to_arrow
 from windlass.errors import CorruptSnapshot, InvalidArgument, Overflow
 from windlass.exclusive import Exclusive, exclusive, reading, restoring
-from windlass.operator import state
+from windlass.formats.operator import FINE_GRAINED
+from windlass.formats.record import as_corrupt_snapshot
 from windlass.operator.asked import digests
 from windlass.operator.events import Events, Reader
 from windlass.operator.keys import KeyIndex
@@ -35,6 +37,7 @@ from windlass.operator.tuples import Tuples
 from windlass.operator.widening import outgrown, size_of, widen
 from windlass.slicing.instructions import ABSORB, FOLD
 from windlass.slicing.per_event import Trees
+from windlass.stateful import Stateful, copied
 from windlass.stores import FiBA
 from windlass.stores.bound import count_of
 
@@ -117,7 +120,10 @@ class FineGrained(Exclusive):
     @reading
     def snapshot(self) -> bytes:
         """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
-        return state.sealed(self._asked(), self._reader, self._windows.written())
+        return self._sealed()
+
+    def _sealed(self) -> bytes:
+        return FINE_GRAINED.seal({**self._asked(), "types": self._reader.schema, "windows": self._windows.record()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         make, arguments = self.__reduce__()
@@ -126,7 +132,7 @@ class FineGrained(Exclusive):
     @reading
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made of a snapshot."""
-        return _resumed, (self._arguments(), state.sealed(self._asked(), self._reader, self._windows.written()))
+        return _resumed, (self._arguments(), self._sealed())
 
     def _arguments(self) -> dict[str, Any]:
         reader = self._reader
@@ -142,21 +148,33 @@ class FineGrained(Exclusive):
     def restore(self, data: bytes) -> Self:
         """Continue from a snapshot of one made with the same arguments. If it does not fit, nothing changes."""
         other = FineGrained(**self._arguments())
-        with state.refusing():
-            asked, reader, taken = state.unsealed(data, other._reader)
-            if asked != self._asked():
-                raise CorruptSnapshot(f"the snapshot is of another window per event: {asked}, this is {self._asked()}")
-            other._reader.restore(reader)
-            other._windows.fill(taken, self.aggregates, other._reader.types)
+        record = FINE_GRAINED.unseal(data, "the bytes of the snapshot")
+        with as_corrupt_snapshot():
+            for name, value in self._asked().items():
+                if record[name] != value:
+                    raise CorruptSnapshot(
+                        f"the snapshot is of another window per event: its {name} is {record[name]}, here it is {value}"
+                    )
+            other._reader.restore(record["types"])
+            kind, windows = record["windows"]
+            if kind != other._windows.kind:
+                raise CorruptSnapshot(
+                    f"the snapshot has {kind} windows where there should be {other._windows.kind} ones"
+                )
+            other._windows.fill(windows, self.aggregates, other._reader.types)
         self.__dict__ = other.__dict__
         return self
 
     def _asked(self) -> dict[str, Any]:
-        functions = {name: digests(a) for name, a in self.aggregates.items()}
+        described = [
+            {"name": name, "aggregate": repr(a), "functions": digests(a)} for name, a in self.aggregates.items()
+        ]
         return {
-            "aggregates": {name: [repr(a), functions[name]] for name, a in self.aggregates.items()},
-            "columns": [self._reader.time, *self._reader.key],
-            "reach": [self._length, self._size],
+            "aggregates": described,
+            "time": self._reader.time,
+            "key": list(self._reader.key),
+            "span": self._length,
+            "window": self._size,
         }
 
     def __repr__(self) -> str:
@@ -175,8 +193,10 @@ def _resumed(arguments: dict[str, Any], data: bytes) -> FineGrained:
     return FineGrained(**arguments).restore(data)
 
 
-class _Single:
+class _Single(Stateful):
     """The window of a stream without keys."""
+
+    kind = "single"
 
     def __init__(self) -> None:
         self.stores: dict[str, FiBA] = {}
@@ -218,18 +238,23 @@ class _Single:
         other.stores = {name: store.copied() for name, store in self.stores.items()}
         return other
 
-    def written(self) -> Any:
-        return lambda writer: {name: store.snapshot() for name, store in self.stores.items()}
+    def record(self) -> tuple[str, Any]:
+        return self.kind, {"stores": {name: store.snapshot() for name, store in self.stores.items()}}
 
-    def fill(self, taken: Any, aggregates: Mapping[str, Aggregate], types: Mapping[str, ValueType]) -> None:
-        self.stores = {name: FiBA(aggregates[name]).restore(data) for name, data in taken.known.items()}
+    def fill(self, record: Any, aggregates: Mapping[str, Aggregate], types: Mapping[str, ValueType]) -> None:
+        stores = record["stores"]
+        if stores and stores.keys() != aggregates.keys():
+            raise CorruptSnapshot("the windows of the snapshot are not those of these aggregates")
+        self.stores = {name: FiBA(aggregates[name]).restore(data) for name, data in stores.items()}
 
     def __repr__(self) -> str:
         return f"{max(map(len, self.stores.values()), default=0)} times"
 
 
-class _Keyed:
+class _Keyed(Stateful):
     """The windows of all keys: one tree a key, and every aggregate's partials by its slots."""
+
+    kind = "keyed"
 
     def __init__(self, names: Sequence[str]) -> None:
         self.keys, self.trees = KeyIndex(names), Trees()
@@ -287,24 +312,21 @@ class _Keyed:
         )
 
     def copied(self) -> _Keyed:
-        return state.copied(self)
+        return copied(self)
 
-    def written(self) -> Any:
-        def write(writer: Any) -> dict[str, Any]:
-            sizes, times, slots = self.trees.live()
-            partials = {
-                name: [writer.array(column[slots], lift.monoid.encode) for column in lift.pool]
-                for name, lift in self.lifts.items()
-            }
-            return {"keys": self.keys, "sizes": sizes, "times": times, "partials": partials}
+    def record(self) -> tuple[str, Any]:
+        sizes, times, slots = self.trees.live()
+        partials = {
+            name: to_plain(lift.monoid, tuple(column[slots] for column in lift.pool))
+            for name, lift in self.lifts.items()
+        }
+        return self.kind, {"keys": self.keys.record(), "sizes": sizes, "times": times, "partials": partials}
 
-        return write
-
-    def fill(self, taken: Any, aggregates: Mapping[str, Aggregate], types: Mapping[str, ValueType]) -> None:
+    def fill(self, record: Any, aggregates: Mapping[str, Aggregate], types: Mapping[str, ValueType]) -> None:
         """Put all times into trees again; the partials are absorbed instead of events."""
-        known = taken.known
-        self.keys, sizes, times = known["keys"], known["sizes"], known["times"]
-        if len(sizes) != len(self.keys) or sizes.sum() != len(times) or (len(sizes) and sizes.min() < 0):
+        self.keys = KeyIndex.restore(self.keys.names, record["keys"])
+        sizes, times = record["sizes"], record["times"]
+        if len(sizes) != len(self.keys):
             raise CorruptSnapshot("the windows of the snapshot do not add up")
         self.trees.add_keys(len(sizes))
         if not len(times):
@@ -312,10 +334,10 @@ class _Keyed:
         self.lifts = _lifts(aggregates, types)
         partials: dict[str, Columns] = {}
         for name, lift in self.lifts.items():
-            partials[name] = tuple(taken.array(number, lift.monoid.decode) for number in known["partials"][name])
-            if lift.monoid.wide is not None and len(partials[name]) == len(lift.monoid.wide.fields):
+            columns = record["partials"][name]
+            if lift.monoid.wide is not None and len(columns) == len(lift.monoid.wide.fields):
                 self.lifts[name] = Lift(lift.aggregate, lift.monoid.wide, None, False)
-            _check(self.lifts[name].monoid, partials[name], len(times))
+            partials[name] = from_plain(self.lifts[name].monoid, columns, len(times))
         none = np.empty(0, np.int64)
         self._watch(Tuples(none, times, none, none, partials=list(partials.values())))
         partials = {name: _as_wide(self.lifts[name].monoid, columns) for name, columns in partials.items()}
@@ -349,9 +371,3 @@ def _tuples(events: Events, aggregates: Mapping[str, Aggregate]) -> Tuples:
 def _as_wide(m: Monoid, columns: Columns) -> Columns:
     """Convert partials to the fields of a monoid that may have just become wide."""
     return (columns[0], np.zeros(len(columns[0]), np.int64), *columns[1:]) if len(columns) < len(m.fields) else columns
-
-
-def _check(m: Monoid, columns: Columns, n: int) -> None:
-    fits = zip(columns, m.fields, strict=True)
-    if any(len(c) != n or c.dtype != f.dtype or c.shape[1:] != f.shape for c, f in fits):
-        raise CorruptSnapshot("the partials of the snapshot are not those of these aggregates")

@@ -21,6 +21,7 @@ import numpy as np
 
 from windlass.operator.ordered import wider
 from windlass.slicing.edges import LONG_AGO
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,7 @@ FEW = 1000  # keys that are not worth dropping
 A_LOOK = 4096  # keys that may be looked at for nothing at each watermark
 
 
-class Lifetimes:
+class Lifetimes(Stateful):
     """When each key's last event was, if keys end; and how much was done since all of them were looked at."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from windlass.aggregates.values import to_arrow, value_type
 from windlass.errors import InvalidArgument, WrongType
 from windlass.operator.key_tables import NO_NULLS, Bytes, BytesTable, Table, Words, kernel, read_only
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +29,7 @@ class Part:
     type: pa.DataType | None
 
 
-class KeyColumn:
+class KeyColumn(Stateful):
     """One key column: its type, once known, and the table of its values."""
 
     def __init__(self, name: str) -> None:

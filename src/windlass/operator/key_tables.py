@@ -26,6 +26,7 @@ import pyarrow as pa
 from windlass.aggregates.values import to_arrow
 from windlass.errors import CorruptSnapshot
 from windlass.kernels import compiled, prefetch, unsigned
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +56,7 @@ def read_only(array: Array) -> Array:
     return array
 
 
-class Table:
+class Table(Stateful):
     """Ids of 64-bit words."""
 
     def __init__(self) -> None:
@@ -93,15 +94,16 @@ class Table:
             values = values.view(np.uint64)
         return to_arrow(values, self._not_null(ids), type_)
 
-    def snapshot(self) -> dict[str, Any]:
-        return {"null": self.header[_NULL : _NULL + 1].copy(), "words": self.words[: len(self)].copy()}
+    def record(self) -> dict[str, Any]:
+        """All words, as a record has them."""
+        return {"null": self.null, "words": self.words[: len(self)].copy()}
 
-    def restore(self, parts: Mapping[str, Any]) -> None:
-        words = np.array(parts["words"], np.int64)
-        self._reenter(Words(read_only(words), self._saved_validity(parts, len(words))))
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Enter all words again; they get the same ids."""
+        words = record["words"]
+        self._reenter(Words(read_only(words), self._saved_validity(record.get("null", -1), len(words))))
 
-    def _saved_validity(self, parts: Mapping[str, Any], length: int) -> Array:
-        (null,) = np.asarray(parts["null"], np.int64)
+    def _saved_validity(self, null: int, length: int) -> Array:
         if not -1 <= null < length:
             raise CorruptSnapshot("the null key of the snapshot is not one of its keys")
         return NO_NULLS if null < 0 else read_only(np.arange(length) != null)
@@ -159,15 +161,15 @@ class BytesTable(Table):
             taken = taken.view(pa.large_string())  # a cast from bytes would check the text again
         return taken.cast(type_)
 
-    def snapshot(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         ends = self.ends[: len(self) + 1].copy()
-        return {"null": super().snapshot()["null"], "ends": ends, "arena": self.arena[: ends[-1]].copy()}
+        return {"null": self.null, "ends": ends, "bytes": self.arena[: ends[-1]].copy()}
 
-    def restore(self, parts: Mapping[str, Any]) -> None:
-        ends, arena = np.array(parts["ends"], np.int64), np.array(parts["arena"], np.uint8)
+    def restore(self, record: Mapping[str, Any]) -> None:
+        ends, arena = record["ends"], record["bytes"]
         if len(ends) == 0 or ends[0] != 0 or ends[-1] != len(arena) or (np.diff(ends) < 0).any():
             raise CorruptSnapshot("the bytes of the snapshot's keys do not add up")
-        self._reenter(Bytes(read_only(arena), read_only(ends), self._saved_validity(parts, len(ends) - 1)))
+        self._reenter(Bytes(read_only(arena), read_only(ends), self._saved_validity(record["null"], len(ends) - 1)))
 
     def _grow(self) -> None:
         super()._grow()

@@ -25,13 +25,15 @@ import numpy as np
 import pyarrow as pa
 
 from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.formats.record import as_corrupt_snapshot
 from windlass.operator.key_columns import KeyColumn, Part
-from windlass.operator.key_tables import NO_NULLS, Table, Words, read_only
+from windlass.operator.key_tables import NO_NULLS, BytesTable, Table, Words, read_only
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
 
-class KeyIndex:
+class KeyIndex(Stateful):
     """The ids of the keys of a stream. With no key columns there is one key, 0.
 
     Types are fixed by the first batch that tells them. Null is a key like any other, NaN is one key, -0.0 is 0.0.
@@ -138,38 +140,34 @@ class KeyIndex:
             decoded.append(self._columns[0].decode(ids))
         return decoded[::-1]
 
-    def snapshot(self) -> dict[str, Any]:
-        """All keys as plain arrays and bytes."""
-        schema = pa.schema([pa.field(c.name, t) for c, t in zip(self._columns, self.types, strict=True)])
-        state: dict[str, Any] = {"schema": schema.serialize().to_pybytes()}
-        tables = {f"column {k}": c.table for k, c in enumerate(self._columns)}
-        tables |= {f"pairs {k}": table for k, table in enumerate(self._pairs)}
-        for name, table in tables.items():
-            state |= {f"{name} {part}": array for part, array in table.snapshot().items()}
-        return state
+    def record(self) -> dict[str, Any]:
+        """All keys, as a record has them."""
+        types = pa.schema([pa.field(c.name, t) for c, t in zip(self._columns, self.types, strict=True)])
+        columns = [("bytes" if isinstance(c.table, BytesTable) else "words", c.table.record()) for c in self._columns]
+        pairs = [{"words": table.record()["words"]} for table in self._pairs]
+        return {"count": len(self), "types": types, "columns": columns, "pairs": pairs}
 
     @classmethod
-    def restore(cls, names: Sequence[str], state: Mapping[str, Any]) -> KeyIndex:
-        """The index that `snapshot` was taken of; ids stay what they were."""
-        index = cls(names)
-        try:
-            schema = pa.ipc.read_schema(pa.py_buffer(state["schema"]))
-            if tuple(schema.names) != index.names:
-                raise CorruptSnapshot(f"the snapshot's key columns are {schema.names}, not {list(index.names)}")
-            for k, column in enumerate(index._columns):
-                if not pa.types.is_null(schema.types[k]):
-                    column.settle(schema.types[k])
-                column.table.restore(_parts(state, f"column {k} "))
-            for k, table in enumerate(index._pairs):
-                table.restore(_parts(state, f"pairs {k} "))
+    def restore(cls, names: Sequence[str], record: Mapping[str, Any]) -> KeyIndex:
+        """The index that a record is of; ids stay what they were."""
+        index, types = cls(names), record["types"]
+        with as_corrupt_snapshot("the snapshot's keys"):
+            if tuple(types.names) != index.names:
+                raise CorruptSnapshot(f"the snapshot's key columns are {types.names}, not {list(index.names)}")
+            for column, type_, (kind, values) in zip(index._columns, types.types, record["columns"], strict=True):
+                if not pa.types.is_null(type_):
+                    column.settle(type_)
+                if (kind == "bytes") != isinstance(column.table, BytesTable):
+                    raise CorruptSnapshot(f"the snapshot's keys of {type_} cannot be {kind}")
+                column.table.restore(values)
+            for k, (table, pairs) in enumerate(zip(index._pairs, record["pairs"], strict=True)):
+                table.restore(pairs)
                 left, right = (index._pairs[k - 1] if k else index._columns[0].table), index._columns[k + 1].table
                 words = table.words[: len(table)]
                 if len(words) and not _are_ids(words >> 32, len(left)) & _are_ids(words & 0xFFFFFFFF, len(right)):
                     raise CorruptSnapshot("a key of the snapshot refers to a value that is not in it")
-        except (CorruptSnapshot, MemoryError):  # Arrow's MemoryError is an ArrowException, too
-            raise
-        except (KeyError, ValueError, TypeError, IndexError, OverflowError, pa.ArrowException) as error:
-            raise CorruptSnapshot(f"the snapshot's keys cannot be read: {type(error).__name__}: {error}") from error
+            if len(index) != record["count"]:
+                raise CorruptSnapshot(f"the snapshot has {len(index)} keys, it says {record['count']}")
         return index
 
 
@@ -177,10 +175,6 @@ class KeyIndex:
 def _zeros(rows: int) -> Array:
     """The ids of so many rows of the one key; nobody writes to them."""
     return np.zeros(rows, np.int64)
-
-
-def _parts(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): part for name, part in state.items() if name.startswith(prefix)}
 
 
 def _are_ids(ids: Array, length: int) -> bool:

@@ -15,11 +15,12 @@ from windlass.kernels import accessors
 from windlass.operator.tuples import Tuples
 from windlass.slicing import program as programs
 from windlass.slicing.slices import Slices
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
 
-class Lift:
+class Lift(Stateful):
     """One aggregate's partials: of slices by slot, and what an eager store keeps over them."""
 
     def __init__(

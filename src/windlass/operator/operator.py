@@ -41,6 +41,7 @@ from windlass.operator.undo import ANSWERING, ENTERING, PREPARING, TAKING, Undo
 from windlass.operator.watermarks import Watermarks, segments
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.techniques import TECHNIQUES, Technique
+from windlass.stateful import Stateful, copied
 from windlass.windows.parameters import number
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +51,7 @@ _CHUNK = 1 << 17  # events
 Cuts = tuple[list[tuple[int, int]], int, Array]  # the result of `segments`
 
 
-class Operator(Exclusive):
+class Operator(Exclusive, Stateful):
     """Window queries over a stream of events.
 
     `time` names the column of event times, `key` the column (or columns) whose values have windows of their own,
@@ -827,7 +828,7 @@ class Operator(Exclusive):
     @reading
     def snapshot(self) -> bytes:
         """The whole state, to go on from in another process. No code is in it, and damage is found when it is read."""
-        return state.pack(self)
+        return state.seal_state(self)
 
     @restoring
     def restore(self, data: bytes, *, removed: Iterable[Query] = ()) -> Self:
@@ -837,7 +838,7 @@ class Operator(Exclusive):
         those that use Python functions in `removed`, unless they were removed before the snapshot. If the snapshot does
         not fit, nothing changes.
         """
-        self.__dict__ = vars(state.unpack(self, data, removed))  # all of it at once
+        self.__dict__ = vars(state.restored(self, data, removed))  # all of it at once
         return self
 
     @reading
@@ -845,7 +846,7 @@ class Operator(Exclusive):
         return self._copied()
 
     def _copied(self) -> Self:
-        other = state.copied(self)
+        other = copied(self)
         other._idle, other._registered = True, self._registered
         return other
 
@@ -854,7 +855,7 @@ class Operator(Exclusive):
 
     @reading
     def __reduce__(self) -> tuple[Any, ...]:
-        return state.unpickled, (type(self), self.queries, [], options(self), state.pack(self))
+        return state.unpickled, (type(self), self.queries, [], options(self), state.seal_state(self))
 
 
 def aggregate(

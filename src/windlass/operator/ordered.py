@@ -28,6 +28,7 @@ from windlass.slicing.slices import CLEAN, HI, LO, Slices
 from windlass.slicing.sorting import distinct_pairs, sorted_rows
 from windlass.slicing.specifications import COUNT, EMIT_EMPTY, ENDS, MEASURE, ORIGIN, PERIOD, TIME
 from windlass.slicing.techniques import cut_at
+from windlass.stateful import Stateful
 from windlass.windows.session import SessionGap
 from windlass.windows.window import UNKNOWN, Discretizer, Periodic, Run
 
@@ -83,7 +84,7 @@ class Completed:
         return cls(finding, key, begin, stop, low, high, start, end, partials, twin)
 
 
-class Ordered:
+class Ordered(Stateful):
     """Windows over the events of many keys, each key's in order."""
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], tells_failed: bool = False) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from windlass.slicing.edges import LONG_AGO
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
 
-class Ordinals:
+class Ordinals(Stateful):
     """The last window of each finding and key: its bounds and its ordinal."""
 
     def __init__(self, findings: int) -> None:

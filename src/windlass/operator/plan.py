@@ -26,6 +26,7 @@ from windlass.slicing.edges import LONG_AGO
 from windlass.slicing.rates import Rates
 from windlass.slicing.specifications import COUNT, TIME
 from windlass.slicing.techniques import Technique, cut_at
+from windlass.stateful import Stateful
 from windlass.windows.predicate import Predicate
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Bound, Discretizer, Periodic, Window
@@ -67,7 +68,7 @@ class Output:
 
 
 @dataclass
-class Plan:
+class Plan(Stateful):
     queries: list[Query]
     unit: str | None
     in_order: bool

@@ -22,13 +22,14 @@ from windlass.operator.replanning import Watched, better, part_of
 from windlass.operator.sharing import ASKED, checked_rate, explained
 from windlass.operator.trees import Asked, Tree, assumed, observed, pays_together, planned
 from windlass.slicing.edges import LONG_AGO
+from windlass.stateful import Stateful
 
 __all__ = ["Planning"]
 
 Types = Mapping[str, ValueType]
 
 
-class Planning:
+class Planning(Stateful):
     """What was asked, what was seen, and the branches that come of it."""
 
     def __init__(self, asked: Asked, pin: Iterable[Tree] | None) -> None:

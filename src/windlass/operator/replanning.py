@@ -19,12 +19,12 @@ from functools import lru_cache
 import numpy as np
 
 from windlass.aggregates.values import ValueType
-from windlass.operator import state
 from windlass.operator.branch import Branch
 from windlass.operator.costs import Observed
 from windlass.operator.query import Query
 from windlass.operator.trees import Asked, Tree, observed, planned
 from windlass.slicing.edges import LONG_AGO
+from windlass.stateful import Stateful, copied
 
 __all__ = ["Watched", "better", "part_of"]
 
@@ -32,7 +32,7 @@ _EVERY = 8  # batches
 _WORTH = 0.75  # of what the running tree costs
 
 
-class Watched:
+class Watched(Stateful):
     """What has come since the last look at it."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ def part_of(branch: Branch, gone: dict[str, str], keys: int) -> Branch:
     """A branch in the state of this one, without some queries, which are known by other names from now on."""
     engine = branch.running
     shared = [*vars(engine.slices).values(), *(c for lift in engine.lifts for c in (*lift.pool, *lift.nodes))]
-    part = state.copied(branch, {id(array): array for array in shared if isinstance(array, np.ndarray)})
+    part = copied(branch, {id(array): array for array in shared if isinstance(array, np.ndarray)})
     for name, other in gone.items():
         part.remove(name, other)
     part.running.renumber(np.arange(keys))  # copies slices, and those partials that are still asked for

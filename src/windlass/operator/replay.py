@@ -61,13 +61,14 @@ from windlass.operator.tuples import Tuples
 from windlass.slicing import retention, searching
 from windlass.slicing.edges import LONG_AGO, NEVER
 from windlass.slicing.specifications import COUNT, TIME
+from windlass.stateful import Stateful
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
 Array = np.ndarray[Any, Any]
 
 
-class Replay:
+class Replay(Stateful):
     """Windows over events that come in any order, with their tuples."""
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from windlass.stateful import Stateful
+
 Array = np.ndarray[Any, Any]
 
 KEY, HIGH, LAST = 1, 3, 4
 
 
-class Revisions:
+class Revisions(Stateful):
     """(finding, key, low, high) → the number of the last row."""
 
     def __init__(self) -> None:

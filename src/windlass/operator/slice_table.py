@@ -30,6 +30,7 @@ from windlass.operator.lift import lowered
 from windlass.operator.plan import Kept, Plan
 from windlass.operator.query import Query
 from windlass.operator.tuples import Tuples
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +76,7 @@ class SliceTable:
         return pa.Table.from_arrays(columns, names)
 
 
-class Union:
+class Union(Stateful):
     """What a slicer that was made with all of an operator's queries keeps, and where each branch finds its part of it.
 
     Queries that were added later have branches of their own, with plans of their own; a slicer has one plan.

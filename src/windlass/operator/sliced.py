@@ -44,6 +44,7 @@ from windlass.slicing.slices import BASE, CLEAN, FIRST, HI, LO, Slices
 from windlass.slicing.slices import END as SLICE_END
 from windlass.slicing.specifications import EMIT_EMPTY, ENDS, ORIGIN, PERIOD, STEP
 from windlass.slicing.specifications import FINDING as SPEC_FINDING
+from windlass.stateful import Stateful
 from windlass.windows.session import SessionGap
 from windlass.windows.window import Periodic
 
@@ -53,7 +54,7 @@ _MANY = 4096  # keys from which on looking at all of them is work
 _ROOM = _PART = 1 << 14  # windows whose program stays in the cache
 
 
-class Sliced:
+class Sliced(Stateful):
     """Windows with fixed edges, and sessions, over slices."""
 
     def __init__(self, plan: Plan, lifts: Sequence[Lift], lateness: int, has_sequence: bool) -> None:

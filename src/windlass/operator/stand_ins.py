@@ -4,8 +4,8 @@ A removed query keeps its place in the plan it was made with: in the order of wi
 operator that restores a snapshot is made with that query too, and then removes it. Its functions are never called
 again, and a snapshot does not hold them. In its definition (see `definitions`) each part that is code is
 
-    {"as": query, …}      the equal part of a query that is still there, or
-    {"gone": token, …}    a stand-in of the same shape; parts that were equal have the same token
+    ("of", {query, …})      the equal part of a query that is still there, or
+    ("gone", {token, …})    a stand-in of the same shape; parts that were equal have the same token
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from windlass.operator.query import Query
 from windlass.windows.predicate import Predicate
 from windlass.windows.window import FOREVER, Array, Bound, Context, Discretizer, Periodic, Run, Window, Windows
 
-__all__ = ["Gone", "Parts", "aggregate_of", "condition_of", "window_of"]
+__all__ = ["Gone", "Node", "Parts", "aggregate_of", "condition_of", "window_of"]
+
+Node = tuple[str, dict[str, Any]]  # a part of a definition: what it is, and its fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,10 +83,10 @@ class Parts:
         self.live, self.unit = live, unit
         self.tokens: list[tuple[Any, str]] = []
 
-    def window(self, window: Window, name: str) -> dict[str, Any]:
+    def window(self, window: Window, name: str) -> Node:
         for query in self.live:
             if query.window == window:
-                return {"as": query.name}
+                return "of", {"query": query.name}
         if isinstance(window, Gone):
             made = window
         else:
@@ -98,24 +100,37 @@ class Parts:
                 periodic,
                 window.has_ordinals,
             )
-        return {"gone": made.token, **{k: v for k, v in vars(made).items() if k != "token"}}
+        return "gone", {
+            "token": made.token,
+            "context": made.kind,
+            "measure": made.measure,
+            "columns": list(made.columns),
+            "edges": None if made.periodic is None else list(made.periodic),
+            "has_ordinals": made.has_ordinals,
+        }
 
-    def condition(self, condition: Predicate, name: str) -> dict[str, Any]:
+    def condition(self, condition: Predicate, name: str) -> Node:
         for query in self.live:
             for part in (query.where, query.window.predicate):
                 if part == condition:
-                    return {"as": query.name, "part": "window" if part is query.window.predicate else "where"}
-        return {"gone": self._token(condition, name)}
+                    return "of", {"query": query.name, "part": "window" if part is query.window.predicate else "where"}
+        return "gone", {"token": self._token(condition, name)}
 
-    def aggregate(self, a: Aggregate, name: str) -> dict[str, Any]:
+    def aggregate(self, a: Aggregate, name: str) -> Node:
         plain = replace(a, output=None)
         for query in self.live:
             for i, part in enumerate(query.aggregates):
                 if replace(part, output=None) == plain:
-                    return {"as": query.name, "part": i, "output": a.output}
+                    return "of", {"query": query.name, "place": i, "output": a.output}
         token = dict(a.params)["token"] if a.name == "gone" else self._token(plain, name)
-        properties = [a.commutative, a.invertible, a.selective]
-        return {"gone": token, "columns": list(a.columns), "properties": properties, "output": a.output}
+        return "gone", {
+            "token": token,
+            "columns": list(a.columns),
+            "commutative": a.commutative,
+            "invertible": a.invertible,
+            "selective": a.selective,
+            "output": a.output,
+        }
 
     def _token(self, part: Any, name: str) -> str:
         for known, token in self.tokens:
@@ -125,28 +140,25 @@ class Parts:
         return self.tokens[-1][1]
 
 
-def window_of(data: dict[str, Any], beside: dict[str, Query]) -> Window:
-    if "as" in data:
-        return beside[data["as"]].window
-    periodic = data["periodic"]
-    return Gone(
-        data["gone"],
-        data["kind"],
-        data["measure"],
-        tuple(data["columns"]),
-        None if periodic is None else tuple(periodic),
-        data["has_ordinals"],
-    )
+def window_of(node: Node, beside: dict[str, Query]) -> Window:
+    kind, data = node
+    if kind == "of":
+        return beside[data["query"]].window
+    edges = None if data["edges"] is None else tuple(data["edges"])
+    columns = tuple(data["columns"])
+    return Gone(data["token"], data["context"], data["measure"], columns, edges, data["has_ordinals"])
 
 
-def condition_of(data: dict[str, Any], beside: dict[str, Query]) -> Predicate | None:
-    query = beside[data["as"]]
-    return query.window.predicate if data["part"] == "window" else query.where
+def condition_of(node: Node, beside: dict[str, Query]) -> Predicate | None:
+    query = beside[node[1]["query"]]
+    return query.window.predicate if node[1]["part"] == "window" else query.where
 
 
-def aggregate_of(data: dict[str, Any], beside: dict[str, Query]) -> Aggregate:
-    if "as" in data:
-        made: Aggregate = beside[data["as"]].aggregates[data["part"]]
+def aggregate_of(node: Node, beside: dict[str, Query]) -> Aggregate:
+    kind, data = node
+    if kind == "of":
+        made: Aggregate = beside[data["query"]].aggregates[data["place"]]
     else:
-        made = gone_aggregate(data["gone"], data["columns"], data["properties"])
+        properties = (data["commutative"], data["invertible"], data["selective"])
+        made = gone_aggregate(data["token"], data["columns"], properties)
     return replace(made, output=data["output"])

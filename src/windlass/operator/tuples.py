@@ -19,12 +19,13 @@ import numpy as np
 
 from windlass.aggregates.monoid import Columns
 from windlass.slicing.sorting import order_of
+from windlass.stateful import Stateful
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Tuples:
+class Tuples(Stateful):
     key: Array
     ts: Array
     seq: Array

@@ -27,6 +27,7 @@ from windlass.slicing import tending
 from windlass.slicing.instructions import WIDTH
 from windlass.slicing.slices import Slices
 from windlass.slicing.tending import FREE_TREE, HEAD, ITEMS, MIN_ARITY, MOST_PIECES, NODES, PIECES, TREES
+from windlass.stateful import Stateful
 from windlass.stores.fiba import nodes as words
 from windlass.stores.fiba.nodes import ARITY, FREE_NODE, LEVELS, NONE
 
@@ -35,7 +36,7 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 FEW = 16  # slices that are combined one by one
 
 
-class Forest:
+class Forest(Stateful):
     """The trees of all keys, without partials: what it returns is to be run on those of each aggregate."""
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from windlass.kernels import compiled
 from windlass.slicing.instructions import COMBINE, FOLD, WIDTH
+from windlass.stateful import Stateful
 from windlass.stores.fiba import nodes as words
 from windlass.stores.fiba.changing import live_step
 from windlass.stores.fiba.eviction import evict, evict_up_to
@@ -55,7 +56,7 @@ _MOST = 4 * LEVELS  # nodes that one event makes be repaired
 _INSTRUCTIONS = 1 << 13
 
 
-class Trees:
+class Trees(Stateful):
     """The windows of all keys, without partials. Key k has head k + 1; head 0 has the pool."""
 
     def __init__(self) -> None:

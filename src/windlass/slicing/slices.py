@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from windlass.kernels import Field, compiled, prefetch, unsigned
+from windlass.stateful import Stateful
 
 START, END, FIRST, LAST, POS, SLOT, BORN, CHANGED = range(8)
 BARRIER = POS  # of general slices, which have no position: sessions with a gap up to this do not reach the slice before
@@ -34,7 +35,7 @@ _SMALLEST = 2
 AHEAD = 32  # keys, for what is prefetched: of many, each one's slices lie elsewhere
 
 
-class Slices:
+class Slices(Stateful):
     """The slices of all keys, without their partials."""
 
     def __init__(self, measures: int = 0) -> None:

@@ -20,38 +20,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windlass.aggregates.values import to_arrow
-from windlass.errors import CorruptSnapshot
+from windlass.formats.record import as_corrupt_snapshot
+from windlass.formats.spark import BLOCK
 
 SLICES, EVENTS, UNTIMED, AHEAD = "slices", "events", "untimed", "ahead"
 
-_KIND = b"windlass"
 _LEAST, _TYPE = b"least", b"type"  # of a field that is narrowed
 _LOOK, _FEW = 1024, 64  # texts that are looked at, and different ones among them that promise repetition
 
 
-def packed(table: pa.Table, kind: str) -> bytes:
+def encode_block(table: pa.Table, kind: str) -> bytes:
+    """A table as a block."""
     whole = table.combine_chunks()
     columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in whole.columns]
     narrow = [_narrowed(field, column) for field, column in zip(whole.schema, columns, strict=True)]
-    schema = pa.schema([field for field, _ in narrow], {_KIND: kind.encode()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as stream:
-        stream.write_batch(pa.RecordBatch.from_arrays([array for _, array in narrow], schema=schema))
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    rows = pa.Table.from_arrays([array for _, array in narrow], schema=pa.schema([field for field, _ in narrow]))
+    return BLOCK.seal({"kind": kind, "rows": rows})
 
 
-def unpacked(block: bytes | memoryview) -> tuple[str, Any]:
+def decode_block(block: bytes | memoryview) -> tuple[str, Any]:
     """The kind of a block, and its table; what was not narrowed, in the block's own memory."""
-    try:
-        table = pa.ipc.open_stream(pa.py_buffer(block)).read_all()
-        kind = (table.schema.metadata or {})[_KIND].decode()
-        columns = [_widened(field, column.chunk(0)) for field, column in zip(table.schema, table.columns, strict=True)]
-        return kind, pa.table([array for _, array in columns], schema=pa.schema([field for field, _ in columns]))
-    except MemoryError:  # Arrow's is an ArrowException, too
-        raise
-    except (pa.ArrowException, KeyError, OSError, ValueError, IndexError) as error:
-        raise CorruptSnapshot(f"a block of events cannot be read: {error}") from error
+    found = BLOCK.unseal(block, "the bytes of a block of events")
+    with as_corrupt_snapshot("a block of events"):
+        rows = found["rows"].combine_chunks()
+        columns = [
+            _widened(field, column.chunk(0) if column.num_chunks else pa.array([], field.type))
+            for field, column in zip(rows.schema, rows.columns, strict=True)
+        ]
+        schema = pa.schema([field for field, _ in columns])
+        return found["kind"], pa.table([array for _, array in columns], schema=schema)
 
 
 def _narrowed(field: pa.Field, array: pa.Array) -> tuple[pa.Field, pa.Array]:

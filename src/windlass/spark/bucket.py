@@ -10,7 +10,6 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import ListState, StatefulProcessorHandle, ValueState
 from pyspark.sql.types import Row
 
-from windlass.errors import CorruptSnapshot
 from windlass.operator.operator import Operator
 from windlass.spark import state
 from windlass.spark.buckets import labels
@@ -47,28 +46,26 @@ class Bucket:
     def step(self, blocks: Sequence[bytes], milliseconds: int, greatest: int | None = None) -> Iterator[Row]:
         """Take blocks, then advance to the watermark: Spark's, or that of the greatest event time (microseconds)."""
         job = self.frame.job
-        head = self.head.get()
+        row = self.head.get()
+        head = None if row is None else state.head_of(tuple(row), self.label)
         if head is None:
-            token = base = state.first_token(job.fingerprint)
-            known, before, timer, log, size = job.fingerprint, None, 0, 0, 0
-        else:
-            version, token, base, known, before, timer, log, size, seal = head
-            state.check(version)
-            token, base = bytes(token), bytes(base)
-            if bytes(seal) != state.seal(token, base, known, before, timer, log, size):
-                raise CorruptSnapshot(f"the state is damaged: the head of bucket {self.label} does not match its seal")
+            first = state.first_token(job.fingerprint)
+            head = state.Head(first, first, job.fingerprint, None)
+        token, base, before, log, size = head.token, head.base, head.watermark, head.log, head.snapshot
         so_far = max(milliseconds, 0 if before is None else before // 1000)
         reached = so_far if greatest is None else max(so_far, greatest // 1000 - job.delay)
         watermark = reached * 1000 if reached > 0 else None  # Spark says 0 before it knows one
-        timed = self.handle is None or timer > milliseconds  # a timer that has expired has to be set again
-        if not blocks and head is not None and before == watermark and timed:
+        timed = self.handle is None or head.timer > milliseconds  # a timer that has expired has to be set again
+        if not blocks and row is not None and before == watermark and timed:
             if job.keeper is not None:
                 job.keeper.write_nothing(self._number, watermark)
             return
-        operator = _kept.take((job.fingerprint, self.label), token, self._again if known == job.fingerprint else None)
+        operator = _kept.take(
+            (job.fingerprint, self.label), token, self._again if head.job == job.fingerprint else None
+        )
         if operator is None:
-            operator = self._restored(self.frame.before(known), size, log, base, token)
-        changed = known != job.fingerprint
+            operator = self._restored(self.frame.before(head.job), size, log, base, token)
+        changed = head.job != job.fingerprint
         if changed:
             change(job, operator, so_far)
         counted = operator.counters
@@ -89,9 +86,8 @@ class Bucket:
             self.log.appendValue((written,))
             token = state.token_after(token, written)
             log += len(written)
-        timer = self._rescheduled(timer, milliseconds)
-        seal = state.seal(token, base, job.fingerprint, watermark, timer, log, size)
-        self.head.update((state.VERSION, token, base, job.fingerprint, watermark, timer, log, size, seal))
+        timer = self._rescheduled(head.timer, milliseconds)
+        self.head.update(state.Head(token, base, job.fingerprint, watermark, timer, log, size).row())
         if state.is_long(log, size) and state.snapshot_bytes(operator) <= _SHELVED:
             data = data or operator.snapshot()
         else:

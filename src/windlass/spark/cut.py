@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from windlass.spark import ahead
-from windlass.spark.blocks import AHEAD, EVENTS, SLICES, UNTIMED, packed
+from windlass.spark.blocks import AHEAD, EVENTS, SLICES, UNTIMED, encode_block
 from windlass.spark.buckets import bucket_of, labels
 from windlass.spark.job import Job
 
@@ -123,7 +123,7 @@ def blocks_of(job: Job, table: pa.Table, kind: str) -> Iterator[tuple[int, bytes
     if table.num_rows == 0:
         return
     if job.buckets == 1:
-        yield 0, packed(table, kind)
+        yield 0, encode_block(table, kind)
         return
     keys = table.columns[: len(job.key)] if kind == SLICES else [table[name] for name in job.key]
     bucket = bucket_of(keys, table.num_rows, job.buckets)
@@ -132,4 +132,4 @@ def blocks_of(job: Job, table: pa.Table, kind: str) -> Iterator[tuple[int, bytes
     ordered = table.take(pa.array(order))
     for b in range(job.buckets):
         if bounds[b + 1] > bounds[b]:
-            yield b, packed(ordered.slice(bounds[b], bounds[b + 1] - bounds[b]), kind)
+            yield b, encode_block(ordered.slice(bounds[b], bounds[b + 1] - bounds[b]), kind)

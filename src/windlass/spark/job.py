@@ -11,15 +11,21 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from windlass.errors import CorruptSnapshot
+from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.formats.container import parse_json
+from windlass.formats.kinds import Reader, Writer
+from windlass.formats.spark import JOB
 from windlass.operator.asked import asked, recalled
 from windlass.operator.operator import Operator
 from windlass.operator.query import Query
 from windlass.operator.row_limit import MAX_ROWS
 from windlass.operator.slicer import Slicer, refusal
 from windlass.spark.history import Keeper, KeepHistory
+from windlass.version import __version__
 
 Late = Literal["slices", "rows"]
+
+_VERSION = "version"  # of the driver, in a job on its way to an executor
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,17 @@ class Job:
     technique: str = "auto"
     plan: tuple[tuple[tuple[str, ...], str], ...] | None = None  # trees that were asked for
     max_rows: int = MAX_ROWS  # of a bucket in one micro-batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), _VERSION: __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        version = state.pop(_VERSION, "0.1")
+        if version != __version__:
+            raise InvalidArgument(
+                f"the driver runs Windlass {version}, this executor {__version__}: install the same version on both"
+            )
+        self.__dict__.update(state)
 
     @cached_property
     def all_queries(self) -> tuple[Query, ...]:
@@ -84,13 +101,13 @@ class Job:
         """What a checkpoint belongs to, as text."""
         schema = base64.b64encode(self.schema.serialize()).decode()
         known = {"asked": asked(self.operator()), "schema": schema, "late": self.late, "buckets": self.buckets}
-        return json.dumps(known, sort_keys=True, default=str)
+        return json.dumps(JOB.write(known, Writer()), sort_keys=True)
 
     def before(self, fingerprint: str) -> Job:
         """The job that a checkpoint was last written by: this one, or one with other queries."""
         if fingerprint == self.fingerprint:
             return self
-        was, now = json.loads(fingerprint), json.loads(self.fingerprint)
+        was, now = (_known(text) for text in (fingerprint, self.fingerprint))
         for name, hint in (("buckets", "give that number"), ("late", "give late as it was")):
             if was[name] != now[name]:
                 raise _refused(f"{name} was {was[name]!r}, now it is {now[name]!r}; {hint}")
@@ -123,7 +140,13 @@ def _check_options(was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 def _plan_of(options: Mapping[str, Any]) -> tuple[tuple[tuple[str, ...], str], ...] | None:
     trees = options.get("plan")
-    return None if trees is None else tuple((tuple(names), technique) for names, technique in trees)
+    return None if trees is None else tuple((tuple(tree["queries"]), tree["technique"]) for tree in trees)
+
+
+def _known(fingerprint: str) -> dict[str, Any]:
+    """What a fingerprint says of its job."""
+    known: dict[str, Any] = JOB.read(parse_json(fingerprint.encode(), "the job of the checkpoint"), Reader([]))
+    return known
 
 
 def _refused(why: str) -> CorruptSnapshot:

@@ -16,7 +16,7 @@ from windlass.operator.operator import Operator
 from windlass.operator.results import Results
 from windlass.operator.slicer import refusal
 from windlass.slicing.edges import LONG_AGO, NEVER
-from windlass.spark.blocks import AHEAD, EVENTS, SLICES, unpacked
+from windlass.spark.blocks import AHEAD, EVENTS, SLICES, decode_block
 from windlass.spark.frame import Frame
 from windlass.spark.job import Job
 from windlass.spark.state import decode_step
@@ -33,7 +33,7 @@ class Step:
     results: Results | None = None  # all of them, also what goes to the history
 
 
-def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: int | None) -> Step:
+def step(frame: Frame, operator: Operator, blocks: Iterable[bytes | memoryview], watermark: int | None) -> Step:
     """Take blocks, then advance to the watermark (microseconds; None: there is none yet)."""
     refused: list[pa.Table] = []
     results = list(_taken(frame, operator, blocks, LONG_AGO if watermark is None else watermark, refused))
@@ -45,7 +45,7 @@ def step(frame: Frame, operator: Operator, blocks: Iterable[bytes], watermark: i
 
 
 def _taken(
-    frame: Frame, operator: Operator, blocks: Iterable[bytes], upto: int, refused: list[pa.Table]
+    frame: Frame, operator: Operator, blocks: Iterable[bytes | memoryview], upto: int, refused: list[pa.Table]
 ) -> Iterator[Results]:
     """Take blocks by their first times. Nothing that is still to come is older than the next of them, so before it is
     taken the watermark moves to there, if not beyond `upto`: windows leave as they complete, and the slices at work
@@ -66,10 +66,10 @@ def _watermark(operator: Operator) -> int:
     return LONG_AGO if operator.watermark is None else operator.watermark
 
 
-def _in_time(frame: Frame, blocks: Iterable[bytes]) -> list[tuple[int, str, pa.Table]]:
+def _in_time(frame: Frame, blocks: Iterable[bytes | memoryview]) -> list[tuple[int, str, pa.Table]]:
     """Blocks by their first times, opened; or as they came, where the order of events matters, and where keys end that
     have had none for a while: of a batch, they have all."""
-    given = [unpacked(block) for block in blocks if len(block)]  # an empty one says that there is nothing
+    given = [decode_block(block) for block in blocks if len(block)]  # an empty one says that there is nothing
     if frame.job.ships_events is not None or frame.job.key_ttl is not None:
         return [(LONG_AGO, *opened) for opened in given]
     place = len(frame.job.key)
@@ -106,7 +106,7 @@ def change(job: Job, operator: Operator, milliseconds: int) -> None:
 
 
 def finish(
-    frame: Frame, operator: Operator, blocks: Iterable[bytes] = (), bucket: int | None = None
+    frame: Frame, operator: Operator, blocks: Iterable[bytes | memoryview] = (), bucket: int | None = None
 ) -> Iterator[pa.Table]:
     """Take blocks, then end the stream. With the number of the bucket, the history is written, too."""
     keeper = frame.job.keeper if bucket is not None else None

@@ -217,8 +217,7 @@ def remaining_windows(
         return reader.option("flattenCollectionTypes", False).load(str(checkpoint))
 
     bucket = F.col("key.bucket").alias("bucket")
-    fields = ("version", "fingerprint", "base", "token", "snapshot")
-    head = variable("head").select(bucket, *(f"value.{field}" for field in fields))
+    head = variable("head").select(bucket, F.col("key.bucket").alias("label"), "value.version", "value.seal")
     log = variable("log").select(bucket, F.col("list_value.entry").alias("log"))
     state_of = head.join(log, "bucket", "left").drop("bucket")
     frame = Frame(job)
@@ -229,10 +228,10 @@ def _remaining(frame: Frame) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
     def finish_buckets(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in given:
             for bucket in batch.to_pylist():
-                state.check(bucket["version"])
-                snapshot, steps = state.parted(bucket["log"] or (), bucket["snapshot"])
-                operator = restored(frame.before(bucket["fingerprint"]), snapshot, steps)
-                state.check_whole(bucket["base"], snapshot, steps, bucket["token"])
+                head = state.head_of((bucket["version"], bucket["seal"]), bucket["label"])
+                snapshot, steps = state.parted(bucket["log"] or (), head.snapshot)
+                operator = restored(frame.before(head.job), snapshot, steps)
+                state.check_whole(head.base, snapshot, steps, head.token)
                 operator.change_queries(frame.job.all_queries)
                 for rows in finish(frame, operator):
                     yield from batches(rows)
@@ -246,7 +245,7 @@ def _finished(frame: Frame) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     def finish_bucket(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(given))
         order = pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("number", "ascending")])
-        blocks = (block.as_buffer() for block in table["block"].take(order))
+        blocks = (memoryview(block.as_buffer()) for block in table["block"].take(order))
         label = table["bucket"][0].as_py()
         for rows in finish(frame, frame.job.operator(), blocks, labels(frame.job.buckets).index(label)):
             yield from batches(rows)

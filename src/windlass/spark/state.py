@@ -11,31 +11,28 @@ its events and watermarks alone.
 A worker keeps the operators of its last batch. Every state has a *token*, a digest of all that led to it, so an
 operator that is kept is used only if it is in exactly the state that Spark has committed. And one that is restored has
 come from all the steps that there were, in their order, or it is refused: what Spark reads back is not checked by it.
-
-    step     magic · version (u16) · watermark (i64, LONG_AGO: none) · blocks (u32) · their lengths (u64 each) ·
-    blocks · BLAKE2b
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import struct
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from windlass.errors import CorruptSnapshot, WindlassError
+from windlass.formats.container import DIGEST, digest_of
+from windlass.formats.record import as_corrupt_snapshot
+from windlass.formats.spark import HEAD, STEP
 from windlass.operator.operator import Operator
 from windlass.private_directories import own
+from windlass.version import __version__
 
 T = TypeVar("T")
 
-MAGIC, VERSION = b"WINDLASS STEP", 4
-NO_WATERMARK = -(2**63)
-_DIGEST = 16
 _KEPT = 256  # operators that a worker keeps, of all streams; with fewer than it has buckets, none is there in time
 _SMALL = 1 << 16  # bytes of log that are not worth a snapshot
 _LONG = 1 << 20  # bytes of log and snapshot
@@ -43,45 +40,56 @@ _SLICE, _TUPLE, _REST = 72, 160, 1 << 15  # bytes in a snapshot, about
 _OUTGROWN = 4  # times a snapshot that its log may be: taking steps again is faster than writing snapshots
 
 
+@dataclass(frozen=True)
+class Head:
+    """The head of a bucket's state."""
+
+    token: bytes  # a digest of all that led to this state
+    base: bytes  # the token before the snapshot
+    job: str  # the fingerprint of the job that wrote it
+    watermark: int | None  # microseconds
+    timer: int = 0  # milliseconds
+    log: int = 0  # bytes
+    snapshot: int = 0  # bytes
+
+    def row(self) -> tuple[Any, ...]:
+        """As Spark keeps it: the record is in the last column; the first is there for versions that cannot read it."""
+        record = {**vars(self), "job": self.job.encode()}
+        return (HEAD.version, *[None] * 7, HEAD.seal(record))
+
+
+def head_of(row: Sequence[Any], bucket: int) -> Head:
+    """The head in a row of Spark's. Refuse one that another version has written, or that is damaged."""
+    version, sealed = row[0], row[-1]
+    if version is None or version < HEAD.version or sealed is None:
+        raise CorruptSnapshot(
+            f"the checkpoint was written by Windlass {HEAD.outdated.get(version, '(unknown)')}: its state is "
+            f"of version {version}, this is Windlass {__version__}, which reads version {HEAD.version}; finish the "
+            "stream with that version, or start a new checkpoint"
+        )
+    record = HEAD.unseal(bytes(sealed), f"the bytes of the state's head of bucket {bucket}")
+    with as_corrupt_snapshot("the state"):
+        job = bytes(record.pop("job")).decode()
+        return Head(bytes(record.pop("token")), bytes(record.pop("base")), job, **record)
+
+
 def encode_step(blocks: Sequence[bytes], watermark: int | None) -> bytes:
-    mark = NO_WATERMARK if watermark is None else watermark
-    head = struct.pack(f"<HqI{len(blocks)}Q", VERSION, mark, len(blocks), *map(len, blocks))
-    data = b"".join([MAGIC, head, *blocks])
-    return data + _digest(data)
+    return STEP.seal({"watermark": watermark, "blocks": blocks})
 
 
-def decode_step(data: bytes) -> tuple[list[bytes], int | None]:
+def decode_step(data: bytes) -> tuple[list[memoryview], int | None]:
     """The blocks and the watermark of a step."""
-    if not data.startswith(MAGIC):
-        raise CorruptSnapshot("the state's log holds bytes that are not a step of Windlass")
-    (version,) = struct.unpack_from("<H", data, len(MAGIC))
-    if version != VERSION:
-        raise CorruptSnapshot(f"the state's log is of version {version}; this version of Windlass reads {VERSION}")
-    if _digest(data[:-_DIGEST]) != data[-_DIGEST:]:
-        raise CorruptSnapshot("the state's log is damaged: the checksum of a step does not match")
-    at = len(MAGIC) + 2
-    mark, count = struct.unpack_from("<qI", data, at)
-    lengths = struct.unpack_from(f"<{count}Q", data, at + 12)
-    at += 12 + 8 * count
-    blocks = []
-    for length in lengths:
-        blocks.append(data[at : at + length])
-        at += length
-    return blocks, None if mark == NO_WATERMARK else mark
+    found = STEP.unseal(data, "the bytes of a step in the state's log")
+    return found["blocks"], found["watermark"]
 
 
 def token_after(token: bytes, written: bytes) -> bytes:
     """The token of the state that a step, or a snapshot in the place of steps, leads to; both end with a digest."""
-    return _digest(token + written[-_DIGEST:])
+    return digest_of(token, written[-DIGEST:])
 
 
 def first_token(fingerprint: str) -> bytes:
-    return _digest(fingerprint.encode())
-
-
-def seal(*fields: object) -> bytes:
-    """A digest of the fields of a head."""
-    return _digest(repr(fields).encode())
+    return digest_of(fingerprint.encode())
 
 
 def check_whole(base: bytes, snapshot: bytes | None, log: Iterable[bytes], token: bytes) -> None:
@@ -105,15 +113,6 @@ def parted(entries: Sequence[bytes], size: int) -> tuple[bytes | None, Sequence[
     return entries[0], entries[1:]
 
 
-def check(version: int) -> None:
-    """Refuse a state that another version has written."""
-    if version != VERSION:
-        raise CorruptSnapshot(
-            f"the checkpoint was written by another version of Windlass: its state is of version {version}, this one "
-            f"reads {VERSION}; finish the stream with that version, or start a new checkpoint"
-        )
-
-
 def outgrown(log: int, snapshot: int) -> bool:
     """Whether a log of so many bytes is to be replaced by a snapshot of so many."""
     return log > max(_SMALL, _OUTGROWN * snapshot)
@@ -128,10 +127,6 @@ def snapshot_bytes(operator: Operator) -> int:
     """How long a snapshot would be, about."""
     counted = operator.counters
     return counted["slices"] * _SLICE + counted["tuples"] * _TUPLE + _REST
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
 class Kept(Generic[T]):

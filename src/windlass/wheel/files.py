@@ -3,7 +3,7 @@ checked, incremental).
 
     wheel.json                          what the wheel is
     slots/0-00000007-<unique>.parquet   of level 0, commit 7: slot │ key │ version │ a column a field of a partial
-    state/00000007-<unique>.arrow       header, gaps, totals, and events ahead of the watermark, at commit 7
+    state/00000007-<unique>.state       totals, and events ahead of the watermark, at commit 7
     manifests/00000007.json             the files of commit 7, with their checksums
     manifests/merged-00000015-<unique>.json     those of commits 0 to 15, put together, and which manifests it replaces
 
@@ -40,9 +40,9 @@ from windlass.aggregates.monoid import Columns, Monoid
 from windlass.aggregates.overflow import HIGH
 from windlass.aggregates.values import OBJECT
 from windlass.errors import CorruptSnapshot, InvalidArgument
+from windlass.formats.tagged_json import decode, encode
+from windlass.formats.wheel import WHEEL_MANIFEST, WHEEL_STATE
 from windlass.private_directories import create_file, create_like
-from windlass.stores.objects import decode, encode
-from windlass.wheel.settings import read_json, write_json
 
 __all__ = ["Directory", "Form", "names_of", "newest_versions", "partials_from_arrow", "partials_to_arrow"]
 
@@ -81,10 +81,10 @@ class Directory:
             files.append({"name": name, "level": level, "rows": len(table), "checksum": self._write(name, table)})
         kept = None
         if state is not None:
-            name = f"state/{number:08d}-{uuid.uuid4().hex}.arrow"
+            name = f"state/{number:08d}-{uuid.uuid4().hex}.state"
             kept = {"name": name, "checksum": self._write(name, state)}
         content = {"number": number, "files": files, "state": kept, "corrects": state is None and bool(files), **more}
-        write_json(self.path / "manifests" / f"{number:08d}.json", content)
+        WHEEL_MANIFEST.write_to(self.path / "manifests" / f"{number:08d}.json", content)
         self.compact()
 
     def read(self, memory_map: bool = True) -> tuple[dict[int, pa.Table], pa.Table | None, dict[str, Any]]:
@@ -152,7 +152,7 @@ class Directory:
         path = self.path / "manifests" / name
         if not path.exists():
             raise FileNotFoundError(2, "no such manifest", str(path))
-        return read_json(path)
+        return WHEEL_MANIFEST.read_from(path)
 
     def _run(self, manifests: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """The oldest manifests to put together: of the smallest size of which there are enough."""
@@ -179,7 +179,8 @@ class Directory:
         content["merged"] = sorted(merges)
         content["commits"] = _ranges([r for name, m in run.items() for r in m.get("commits", [[_number(name)] * 2])])
         content["merges"] = 1 + max(m.get("merges", 0) for m in run.values())
-        write_json(self.path / "manifests" / f"merged-{last:08d}-{uuid.uuid4().hex}.json", content)
+        name = f"merged-{last:08d}-{uuid.uuid4().hex}.json"
+        WHEEL_MANIFEST.write_to(self.path / "manifests" / name, content)
         _fsync_directory(self.path / "manifests")
 
     def _sweep(self) -> None:
@@ -200,8 +201,7 @@ class Directory:
         for manifest in manifests.values():
             for file in manifest["files"]:
                 table = self._read(file, memory_map)
-                if len(table) != file["rows"]:
-                    raise CorruptSnapshot(f"{file['name']} has {len(table)} rows, its manifest says {file['rows']}")
+                self._check_rows(file, len(table))
                 tables.setdefault(file["level"], []).append(table)
         return {level: newest_versions(_together(found)) for level, found in tables.items()}
 
@@ -210,7 +210,9 @@ class Directory:
     def _write(self, name: str, table: pa.Table) -> str:
         path = self.path / name
         create_file(path)
-        if name.endswith(".parquet"):
+        if name.endswith(".state"):
+            path.write_bytes(WHEEL_STATE.seal({"cells": table}))
+        elif name.endswith(".parquet"):
             floats = [f.name for f in table.schema if pa.types.is_floating(f.type)]
             integers = {f.name: "DELTA_BINARY_PACKED" for f in table.schema if pa.types.is_integer(f.type)}
             pq.write_table(
@@ -227,12 +229,22 @@ class Directory:
             os.fsync(file.fileno())
         return _digest(path)
 
+    @staticmethod
+    def _check_rows(file: dict[str, Any], rows: int) -> None:
+        if rows != file["rows"]:
+            raise CorruptSnapshot(f"{file['name']} has {rows} rows, its manifest says {file['rows']}")
+
     def _read(self, file: dict[str, Any], memory_map: bool) -> pa.Table:
         path = self.path / file["name"]
         try:
+            if path.is_symlink() or path.parent.is_symlink():
+                raise CorruptSnapshot(f"{path} is a link, which no file of a wheel is")
             if _digest(path) != file["checksum"]:
                 raise CorruptSnapshot(f"{path} is damaged: its checksum does not match its manifest")
+            if file["name"].endswith(".state"):
+                return WHEEL_STATE.unseal(path.read_bytes(), str(path))["cells"]
             if file["name"].endswith(".parquet"):
+                self._check_rows(file, pq.read_metadata(path).num_rows)
                 return pq.read_table(path, memory_map=memory_map)
             with pa.memory_map(str(path)) if memory_map else pa.OSFile(str(path)) as source:
                 return pa.ipc.open_file(source).read_all()

@@ -33,7 +33,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.definitions import aggregate_of, definition_of
 from windlass.aggregates.values import ValueType, value_type
 from windlass.errors import CorruptSnapshot, InvalidArgument, WindlassError
-from windlass.wheel.settings import read_json, write_json
+from windlass.formats.document import open_document, seal_document, write_document
 
 __all__ = ["HistoryFiles", "Kept", "newest", "together"]
 
@@ -87,19 +87,22 @@ class HistoryFiles:
         (self.path / "slots").mkdir(parents=True, exist_ok=True)
         wanted = kept.described()
         if (self.path / FILE).exists():
-            there = read_json(self.path / FILE)
+            there = self._described()
             if there != wanted:
                 differing = [name for name in wanted if there.get(name) != wanted[name]]
                 raise InvalidArgument(
                     f"{self.path} is a history with other {' and '.join(differing)}; keep this one in another directory"
                 )
             return
-        write_json(self.path / FILE, wanted)
+        write_document(self.path / FILE, seal_document(None, 1, wanted))
+
+    def _described(self) -> dict[str, Any]:
+        return open_document(self.path / FILE).content
 
     def kept(self, given: Sequence[Aggregate] = ()) -> Kept:
         if not (self.path / FILE).exists():
             raise CorruptSnapshot(f"there is no history in {self.path}: it has no {FILE}")
-        there = read_json(self.path / FILE)
+        there = self._described()
         time, key, types = (_schema(there[name]) for name in ("time", "key", "types"))
         mine = {a.output_name: a for a in given}
         aggregates = []
@@ -182,7 +185,7 @@ class HistoryFiles:
         return self.path / "slots" / "{:010d}-{:010d}-{:05d}.slots".format(*name)
 
     def _keys(self) -> list[str]:
-        return list(_schema(read_json(self.path / FILE)["key"]).names)
+        return list(_schema(self._described()["key"]).names)
 
     def _write(self, name: tuple[int, int, int], table: pa.Table, watermark: int | None) -> None:
         sink = pa.BufferOutputStream()

@@ -4,7 +4,7 @@ Rows below the watermark never change, so readers share them with the writer and
 header and the totals, is small. In one process the writer publishes a copy of it with one assignment. Between
 processes it lies in a control file, twice guarded:
 
-    control   sequence │ generation │ length │ checksum │ header, gaps in use, totals, flags, keys
+    control   sequence │ generation │ length │ 0 │ a wheel-shared record: header, gaps in use, totals, flags, keys
               └ odd while the writer is at it: a reader that sees it change, or an odd one, looks again (a seqlock)
     slots.g   the arrays of generation g, mapped by all; a layout that has to grow makes file g + 1 and unlinks the
     old one,
@@ -16,11 +16,10 @@ A reader never makes the writer wait, and the writer never waits for readers. A 
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import mmap
 import os
 import threading
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,11 @@ import numpy as np
 
 from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
+from windlass.aggregates.partials import from_plain
 from windlass.errors import CorruptSnapshot, InvalidArgument, UnsupportedAggregate
+from windlass.formats.container import DIGEST, digest_of
+from windlass.formats.record import as_corrupt_snapshot
+from windlass.formats.wheel import WHEEL_SHARED
 from windlass.private_directories import create_file, create_private
 from windlass.wheel import settings
 from windlass.wheel.keys import Keys
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-SEQUENCE, GENERATION, LENGTH, CHECKSUM = range(4)
+SEQUENCE, GENERATION, LENGTH, UNUSED = range(4)
 _CONTROL, _GUARD = "control", 4  # words before the state
 _MOST = 1 << 24  # bytes of state: a sparse file, of which only what is written takes room
 _PATIENCE = 10_000  # times a reader looks again
@@ -108,20 +111,17 @@ class Publisher(Memory):
             self._file.close()
             self._file = None
             self.generation += 1
-        gaps = slots.gaps[: int(slots.header[GAPS])]
-        keys = json.dumps(list(wheel.keys) if wheel.keys is not None else None).encode()
-        described = [[dtype, offset, list(array.shape)] for dtype, offset, array in self._arrays]
-        is_wide = wheel._bound is not wheel._plain
-        head = json.dumps({"arrays": described, "gaps": list(gaps.shape), "keys": len(keys), "wide": is_wide}).encode()
-        parts = [
-            head,
-            slots.header.tobytes(),
-            gaps.tobytes(),
-            *(c.tobytes() for c in slots.totals),
-            slots.some.tobytes(),
-            keys,
-        ]
-        body = len(head).to_bytes(8, "little") + b"".join(parts)
+        body = WHEEL_SHARED.seal(
+            {
+                "arrays": [{"dtype": d, "offset": at, "shape": list(array.shape)} for d, at, array in self._arrays],
+                "header": slots.header,
+                "gaps": slots.gaps[: int(slots.header[GAPS])],
+                "totals": list(slots.totals),
+                "some": slots.some,
+                "wide": wheel._bound is not wheel._plain,
+                "keys": None if wheel.keys is None else list(wheel.keys),
+            }
+        )
         at = 8 * _GUARD
         if at + len(body) > _MOST:
             raise InvalidArgument(
@@ -131,11 +131,7 @@ class Publisher(Memory):
         with self._fence:  # a full barrier: rows before the sequence, the sequence before the state
             self._words[SEQUENCE] = self.sequence
         self._control[at : at + len(body)] = body
-        self._words[GENERATION], self._words[LENGTH], self._words[CHECKSUM] = (
-            self.generation,
-            len(body),
-            zlib.crc32(body),
-        )
+        self._words[GENERATION], self._words[LENGTH], self._words[UNUSED] = self.generation, len(body), 0
         self.sequence += 1
         with self._fence:
             self._words[SEQUENCE] = self.sequence
@@ -163,6 +159,8 @@ class SharedReader(Readable):
         self.keys = Keys() if self.settings.keyed else None
         self._set_up(self.settings.hints, self.settings.simd_threshold, self.settings.subtracts)
         with (self.path / _CONTROL).open("rb") as file:
+            if os.fstat(file.fileno()).st_size != _MOST:
+                raise CorruptSnapshot(f"{self.path / _CONTROL} is cut off: it has {_MOST} bytes when it is whole")
             self._control = mmap.mmap(file.fileno(), _MOST, access=mmap.ACCESS_READ)
         self._words = np.frombuffer(self._control, np.int64)
         self._generation = -1
@@ -178,13 +176,13 @@ class SharedReader(Readable):
             if before & 1 or before == 0:
                 os.sched_yield() if hasattr(os, "sched_yield") else None
                 continue
-            generation, length, checksum = (int(self._words[k]) for k in (GENERATION, LENGTH, CHECKSUM))
+            generation, length = int(self._words[GENERATION]), int(self._words[LENGTH])
             if not 0 <= length <= _MOST - 8 * _GUARD:
                 continue
             body = self._control[8 * _GUARD : 8 * _GUARD + length]
             with self._fence:
                 after = int(self._words[SEQUENCE])
-            if before != after or zlib.crc32(body) != checksum:
+            if before != after or digest_of(body[:-DIGEST]) != body[-DIGEST:]:
                 continue
             with contextlib.suppress(FileNotFoundError):  # a new generation has come meanwhile
                 self._state = self._decode(body, generation)
@@ -192,28 +190,21 @@ class SharedReader(Readable):
         raise CorruptSnapshot(f"the writer of {self.path} stopped in the middle of a state; it has to share again")
 
     def _decode(self, body: bytes, generation: int) -> tuple[Monoid | None, View, tuple[Packed, ...]]:
-        at = 8 + int.from_bytes(body[:8], "little")
-        head = json.loads(body[8:at])
-        m = self.settings.monoid
-        m = m.wide if head.get("wide") and m.wide is not None else m
-        if generation != self._generation:
-            self._arrays = self._map(head["arrays"], generation)
-            self._generation = generation
-
-        def take(dtype: Any, shape: tuple[int, ...]) -> Array:
-            nonlocal at
-            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            found = np.frombuffer(body, dtype, int(np.prod(shape, dtype=np.int64)), at).reshape(shape).copy()
-            at += size
-            return found
-
-        header = take(np.int64, (self.settings.header_length,))
-        gaps = take(np.int64, tuple(head["gaps"]))
-        cells = len(self.levels) * int(header[WIDTH])
-        totals = tuple(take(field.dtype, (cells, *field.shape)) for field in m.fields)
-        some = take(np.bool_, (cells,))
-        if self.keys is not None:
-            self.keys = Keys(json.loads(body[at:]))
+        with as_corrupt_snapshot(str(self.path)):
+            record = WHEEL_SHARED.unseal(body, str(self.path / _CONTROL))
+            m = self.settings.monoid
+            m = m.wide if record["wide"] and m.wide is not None else m
+            if generation != self._generation:
+                self._arrays = self._map(record["arrays"], generation)
+                self._generation = generation
+            header, gaps, some = record["header"], record["gaps"], record["some"]
+            if len(header) != self.settings.header_length or len(gaps) != header[GAPS]:
+                raise CorruptSnapshot(f"{self.path} shares a header that does not fit its wheel")
+            if len(some) != len(self.levels) * int(header[WIDTH]) or len(self._arrays) < len(m.fields) + 1:
+                raise CorruptSnapshot(f"{self.path} shares slots that do not fit its wheel")
+            totals = from_plain(m, record["totals"], len(some))
+            if self.keys is not None:
+                self.keys = Keys(record["keys"] or ())
         fields = len(m.fields)
         columns = self._arrays[:fields]
         prefix = self._arrays[fields:-1] or columns
@@ -223,10 +214,14 @@ class SharedReader(Readable):
         # Writable, although nothing is written: compiled code takes arrays that are read-only for another type.
         with (self.path / f"slots.{generation}").open("r+b") as file:
             whole = mmap.mmap(file.fileno(), 0)
-        return tuple(
-            np.frombuffer(whole, dtype, int(np.prod(shape, dtype=np.int64)), offset).reshape(shape)
-            for dtype, offset, shape in described
-        )
+        found = []
+        for array in described:
+            dtype, shape = np.dtype(array["dtype"]), array["shape"]
+            count = math.prod(shape)
+            if array["offset"] + count * dtype.itemsize > len(whole):
+                raise CorruptSnapshot(f"{self.path} shares an array that its file has no room for")
+            found.append(np.frombuffer(whole, dtype, count, array["offset"]).reshape(shape))
+        return tuple(found)
 
     def _look(self) -> tuple[Monoid | None, View, tuple[Packed, ...]]:
         return self._state

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
-import os
-import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +14,7 @@ from windlass.aggregates.aggregate import Aggregate
 from windlass.aggregates.monoid import Monoid
 from windlass.aggregates.values import value_type
 from windlass.errors import CorruptSnapshot
-from windlass.private_directories import create_file
+from windlass.formats.wheel import WHEEL
 from windlass.wheel.hierarchy import Level
 from windlass.wheel.slots import HEAD, STRIDE
 from windlass.wheel.ticks import Clock
@@ -26,7 +22,6 @@ from windlass.wheel.ticks import Clock
 if TYPE_CHECKING:
     from windlass.wheel.wheel import Wheel
 
-FORMAT = 1
 FILE = "wheel.json"
 
 
@@ -48,7 +43,7 @@ class Settings:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.content["types"])))
         types = [value_type(field.type) for field in schema]
         m = self.aggregate.monoid(types, nullable=False, subtractable=self.subtracts)
-        if [[f.name, str(f.dtype), list(f.shape)] for f in m.fields] != self.content["fields"]:
+        if _fields(m) != self.content["fields"]:
             raise CorruptSnapshot(f"the partials of {self.aggregate!r} have other fields than those in {FILE}")
         return m
 
@@ -68,7 +63,7 @@ def describe(w: Wheel) -> dict[str, Any]:
     return {
         "aggregate": _identity(w.aggregate),
         "types": base64.b64encode(schema.serialize().to_pybytes()).decode(),
-        "fields": [[f.name, str(f.dtype), list(f.shape)] for f in m.fields],
+        "fields": _fields(m),
         "tick": w.clock.tick,
         "unit": w.clock.unit,
         "plain": w.clock.plain,
@@ -95,44 +90,21 @@ def describe(w: Wheel) -> dict[str, Any]:
 
 
 def write(path: Path, w: Wheel) -> None:
-    write_json(path / FILE, describe(w))
+    WHEEL.write_to(path / FILE, describe(w))
 
 
 def read(path: Path, aggregate: Aggregate) -> Settings:
-    content = read_json(path / FILE)
+    try:
+        content = WHEEL.read_from(path / FILE)
+    except FileNotFoundError:
+        raise CorruptSnapshot(f"there is no wheel in {path}: it has no {FILE}") from None
     if content["aggregate"] != _identity(aggregate):
         raise CorruptSnapshot(f"{path} holds {_shown(content['aggregate'])}, not {aggregate!r}")
     return Settings(aggregate, content)
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Atomic: under another name first, then renamed; on disk before that."""
-    text = json.dumps(content, sort_keys=True)
-    whole = json.dumps({"format": FORMAT, "checksum": _digest(text.encode()), "content": content}, sort_keys=True)
-    other = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    create_file(other)
-    with other.open("w") as file:
-        file.write(whole)
-        file.flush()
-        os.fsync(file.fileno())
-    other.replace(path)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        whole = json.loads(path.read_text())
-        content: dict[str, Any] = whole["content"]
-        if whole["format"] > FORMAT:
-            raise CorruptSnapshot(f"{path} has format {whole['format']}; this version of Windlass reads up to {FORMAT}")
-        if _digest(json.dumps(content, sort_keys=True).encode()) != whole["checksum"]:
-            raise CorruptSnapshot(f"{path} is damaged: its checksum does not match")
-    except FileNotFoundError:
-        raise CorruptSnapshot(f"there is no wheel in {path.parent}: it has no {path.name}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, CorruptSnapshot):
-            raise
-        raise CorruptSnapshot(f"{path} cannot be read: {type(error).__name__}: {error}") from error
-    return content
+def _fields(m: Monoid) -> list[dict[str, Any]]:
+    return [{"name": f.name, "dtype": str(f.dtype), "shape": list(f.shape)} for f in m.fields]
 
 
 def _identity(aggregate: Aggregate) -> dict[str, Any]:
@@ -143,7 +115,3 @@ def _identity(aggregate: Aggregate) -> dict[str, Any]:
 
 def _shown(identity: dict[str, Any]) -> str:
     return f"{identity['name']}({', '.join(str(c) for c in identity['columns'] if c)})"
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
