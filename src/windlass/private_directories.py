@@ -2,7 +2,7 @@
 
     /home/ada/.cache/windlass     after links are resolved
       │    │     │      └ owned by the user or by root, writable by its owner only
-      └────┴─────┴─────── the same, or sticky as /tmp is: there nobody can rename what is another user's
+      └────┴─────┴─────── the same, or sticky as /tmp is: there users can rename only their own files
 
 Kernels, the Java wrapper and Spark's home are code: who can replace such a file runs code as the user who loads it. So
 these are taken only from directories that keep the rule above. From any other directory nothing is read, whatever lies

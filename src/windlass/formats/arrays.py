@@ -1,8 +1,8 @@
 """Kinds whose values are parts of the container: arrays, Arrow tables, bytes.
 
-An array is written row by row, little-endian, and its JSON is its shape. If it repeats its last row along an axis, and
-room that nobody uses yet does, the repetition is left out: `[shape, axis, rows kept]`. What is left out of a record is
-64 MB at most, so no record becomes much larger than its bytes are.
+An array is written row by row, little-endian, and its JSON is its shape. If it repeats its last row along an axis, as
+unused room does, the repetition is left out: `[shape, axis, rows kept]`. At most 64 MB of a record are left out, so a
+record never becomes much larger than its bytes.
 """
 
 from __future__ import annotations

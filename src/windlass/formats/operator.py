@@ -7,7 +7,7 @@
 
 Times are integers in the stream's unit: microseconds, or whatever its integers are. The least int64 stands for "before
 all times", the greatest for "never". Partials are lists: one entry for each lift of the branch, each a column for each
-of its fields; a lift that no query asks for any more has no columns.
+of its fields; a lift that only removed queries used has no columns.
 
 What is determined by queries and types is not written: plans, edges, which slices are combined in advance. Nor is how
 much room there is for keys to come, or what is expected to be needed the next time.

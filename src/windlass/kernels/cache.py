@@ -11,7 +11,7 @@ several versions. It lies at the first of these places:
 3. `__pycache__` beside this module, if it is there or can be created
 4. the user's cache directory
 
-Such a file is code, so it is read only from a directory that nobody else can write to (`private_directories`). A
+Such a file is code, so it is read only from a directory that no other user can write to (`private_directories`). A
 directory that this user may only read is not written to: kernels that it lacks go to the user's cache directory.
 
 A file that is missing, damaged or under another's name is no error. The kernel is compiled again, and the file replaced

@@ -1,6 +1,6 @@
 """A private directory for the sockets between Spark and its Python processes.
 
-    /tmp/windlass-sockets-k3x9q2ab/.1f6c…e0.sock
+    windlass-sockets-k3x9q2ab/.1f6c…e0.sock        in the temporary directory
 
 Unix sockets are faster than TCP. But Spark creates them in the temporary directory with the mode that the umask leaves,
 and asks for no secret on them: whoever can connect has a worker run any code. In a directory of mode 0700 only this
