@@ -524,7 +524,7 @@ def test_an_index_of_some_keys(kept: list[int]) -> None:
                 range(len(chosen))
             )
             fewer.truncate(len(chosen))
-            restored = KeyIndex.restore(index.names, fewer.snapshot())
+            restored = KeyIndex.restore(index.names, fewer.record())
             for some in (fewer, restored):
                 known = len(some)
                 some.encode(columns)

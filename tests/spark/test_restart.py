@@ -25,6 +25,7 @@ from tests.spark.streams import (
     run,
     stream,
 )
+from windlass.formats.spark import HEAD
 from windlass.spark import parquet_events, remaining_windows
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -57,7 +58,8 @@ def joined(*runs):
 def heads(spark, checkpoint):
     """What the state of each bucket is made of: bytes of its log, bytes of its snapshot."""
     read = spark.read.format("statestore").option("stateVarName", "head").load(str(checkpoint))
-    return [(row.value.log, row.value.snapshot) for row in read.select("value").collect()]
+    found = [HEAD.unseal(bytes(row.value.seal)) for row in read.select("value").collect()]
+    return [(head["log"], head["snapshot"]) for head in found]
 
 
 @pytest.mark.parametrize(

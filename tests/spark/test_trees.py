@@ -58,7 +58,9 @@ def test_the_fingerprint_has_the_plan(spark, tmp_path):
     pinned = job_of(frame, queries, time="ts", key="k", plan=APART)
     other = job_of(frame, queries, time="ts", key="k", technique="panes")
     assert len({plain.fingerprint, pinned.fingerprint, other.fingerprint}) == 3
-    assert json.loads(pinned.fingerprint)["asked"]["options"]["plan"] == [[list(n), t] for n, t in APART]
+    assert json.loads(pinned.fingerprint)["asked"]["options"]["plan"] == [
+        {"queries": list(n), "technique": t} for n, t in APART
+    ]
     before = plain.before(pinned.fingerprint)  # goes on with the trees that there are
     assert [tuple(tree) for tree in before.operator().plan] == [(tuple(n), t) for n, t in APART]
     kept = job_of(frame, queries, time="ts", key="k", plan=APART, history=str(tmp_path / "history"))

@@ -110,7 +110,7 @@ class Table(Stateful):
 
     def _reenter(self, rows: Any) -> None:
         ids = self.encode(rows)
-        if not np.array_equal(ids, np.arange(len(ids))):
+        if (ids != np.arange(len(ids))).any():
             raise CorruptSnapshot("two keys of the snapshot are the same")
 
     def _not_null(self, ids: Array) -> Array | None:
