@@ -55,11 +55,11 @@ def _file(path: Path) -> str:
 
 
 def _container(data: bytes, what: str) -> str:
-    container = open_container(data, what)
+    container = open_container(data, f"the bytes of {what}")
     record = _SEALED.get(container.record)
     if record is None:
         raise CorruptSnapshot(f"{what} holds a record of {container.record!r}, which this version does not know")
-    record.read(container, what)
+    record.read(container, f"the bytes of {what}")
     return _told(record, container.version, container.written_by) + f", {len(data)} bytes, whole"
 
 
