@@ -21,7 +21,7 @@ ALLOWED = {
     ("kernels/cache.py", "pickle"): "machine code and its types, read from a directory that others cannot write to",
     ("kernels/cache.py", "numba.core.serialize"): "writes what the line above reads",
     ("spark/processor.py", "pyspark.cloudpickle"): "writes the job that Spark ships",
-    ("spark/bucket.py", "pyspark.cloudpickle"): "reads the job that Spark ships; whoever submits it runs code anyway",
+    ("spark/bucket.py", "pyspark.cloudpickle"): "reads the job that Spark ships; its submitter runs code anyway",
 }
 
 

@@ -117,7 +117,7 @@ def remove_at_exit(path: Path) -> None:
 
 
 def create_private(path: Path) -> None:
-    """Create a directory and its missing parents for this user alone. One that exists stays as it is."""
+    """Create a directory and its missing parents for this user alone. Leave an existing one as it is."""
     if path.is_dir():
         return
     if path.parent != path:

@@ -167,7 +167,7 @@ class Planted:
 
 
 def plant(place, like):
-    """Replace all kernels by ones whose digests are right, as whoever can write to a directory could."""
+    """Replace all kernels by ones whose digests are right, as a user who can write to a directory could."""
     for file in like.glob("*.kernel"):
         content = pickle.dumps(Planted())
         digest = hashlib.blake2b(file.name.encode() + b"\0" + content, digest_size=16).digest()
@@ -224,7 +224,7 @@ def test_nothing_is_loaded_from_a_directory_of_another_user(run, tmp_path, plant
     program = PROGRAM
     if os.geteuid() == 0:
         os.chown(planted, 65534, 65534)
-    else:  # nobody can give a directory away: be another user than its owner
+    else:  # only root can change the owner: compare with another user instead
         program = "import os\nos.geteuid = lambda me=os.geteuid(): me + 1\n" + PROGRAM
     _, warned = run(program, WINDLASS_CACHE_DIR=str(planted))
     assert not ran(tmp_path) and "belongs to another user" in warned

@@ -95,7 +95,7 @@ def test_a_java_without_the_module_is_wrapped(nowhere, tmp_path):
 
 @pytest.mark.parametrize("place", ["", "windlass", "windlass/java"])
 def test_a_wrapper_that_others_could_have_written_is_not_run(nowhere, tmp_path, place):
-    """Whoever can write to any directory on the way to it could have left another program there."""
+    """A user who can write to a directory on the way to it could have left another program there."""
     nowhere.setenv("JAVA_HOME", str(fake(tmp_path / "cut", 25, vector=False)))
     nowhere.setattr(private_directories.tempfile, "tempdir", str(tmp_path))
     wrapped = java.java_home()

@@ -234,7 +234,7 @@ def _found_record(contexts: Sequence[Array], carries: Sequence[Array], keys: int
 
 
 def _found_from(record: Record, contexts: Sequence[Array], carries: Sequence[Array], held: Held) -> Any:
-    """What discretizers remember, as wide as it is for those that there are."""
+    """The state of the discretizers. Each array must be as wide as its discretizer needs."""
     none = np.empty(0, np.int64)
     filled: tuple[list[Array], list[Array]] = [], []
     for blank, found in zip(contexts, record["contexts"], strict=True):

@@ -3,8 +3,8 @@
     windlass-sockets-k3x9q2ab/.1f6c…e0.sock        in the temporary directory
 
 Unix sockets are faster than TCP. But Spark creates them in the temporary directory with the mode that the umask leaves,
-and asks for no secret on them: whoever can connect has a worker run any code. In a directory of mode 0700 only this
-user can. Where there is no place for such a directory, the session uses TCP, where Spark does ask for a secret.
+and asks for no secret on them: a user who can connect can have a worker run any code. In a directory of mode 0700 only
+this user can. Where there is no place for such a directory, the session uses TCP, where Spark does ask for a secret.
 
 The driver holds a lock on its directory, and removes it at its end. One without a lock was left by a driver that was
 killed: the next session removes it.
